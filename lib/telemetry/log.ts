@@ -58,16 +58,6 @@ export class Heartbeat {
 
   /** Writes for the first time, and continues. Never rejects. */
   async start(): Promise<void> {
-    await this.#beat();
-  }
-
-  /** Writes no more: what was written runs out. */
-  stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
-  }
-
-  async #beat(): Promise<void> {
     const { clock, uptimeMs, leftMs, write } = this.#options;
     await write(`${Math.floor((uptimeMs() + leftMs()) / 1000)}\n`).then(
       () => (this.#hasFailed = false),
@@ -75,7 +65,13 @@ export class Heartbeat {
         this.#fail(error);
       },
     );
-    if (!this.#isStopped) this.#cancel = clock.schedule(beatMs, () => void this.#beat());
+    if (!this.#isStopped) this.#cancel = clock.schedule(beatMs, () => void this.start());
+  }
+
+  /** Writes no more: what was written runs out. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
   }
 
   #fail(error: unknown): void {
@@ -102,7 +98,7 @@ export function createPodHeartbeat(
   logger: Logger,
   behindMs: () => number,
 ): Heartbeat | null {
-  if (!isPodKind(pod ?? '')) return null;
+  if (!podKinds.some((kind) => kind === pod)) return null;
   return new Heartbeat({
     clock: systemClock,
     uptimeMs: () => uptime() * 1000,
@@ -127,16 +123,7 @@ export interface LogFields {
 type Log = (message: string, fields?: LogFields) => void;
 
 /** Where the agent's lines go. One line per change, none when all is in sync above debug. */
-export interface Logger {
-  /** Something failed, and is not tried again by itself. */
-  readonly error: Log;
-  /** Something failed or is not as expected, and vipnat continues. */
-  readonly warn: Log;
-  /** Something changed. */
-  readonly info: Log;
-  /** What was seen and why nothing was done. */
-  readonly debug: Log;
-}
+export type Logger = Readonly<Record<LogLevel, Log>>;
 
 /**
  * A logger that writes lines of at least the configured level, in the configured format, to standard error or
@@ -212,7 +199,10 @@ const colours: Readonly<Record<LogLevel, string>> = {
   debug: '\u001b[90m',
 };
 
-/** `--log-level` and its choices, the fewest lines first; `info` is the default. */
+/**
+ * `--log-level` and its choices, the fewest lines first; `info` is the default. `error`: something failed, and is not tried again by itself; `warn`:
+ * something failed or is not as expected, and vipnat continues; `info`: something changed; `debug`: what was seen and why nothing was done.
+ */
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
 
 /** One of logLevels. */
@@ -229,11 +219,6 @@ const podKinds = ['daemonset', 'static-pod', 'deployment'] as const;
 
 /** What runs vipnat in a pod; VIPNAT_POD names it. */
 export type PodKind = (typeof podKinds)[number];
-
-/** Whether a text names one. */
-function isPodKind(text: string): text is PodKind {
-  return podKinds.some((kind) => kind === text);
-}
 
 /** In a probe's path: which pod it is about. Pods of a host share its network, so the probes of one that waits come to the agent that runs. */
 export const podParameter = 'pod';
