@@ -264,13 +264,10 @@ function open(
   types: readonly string[],
   { verdict: { reason, message, event }, view }: { readonly verdict: Verdict; readonly view: ClusterView },
 ): Step {
-  const { method, isStrategic, path, body } = toOpeningWrite(pod, types, {
-    ...{ reason, message },
-    at: toTime(view.nowMs),
-  });
+  const opening = toOpeningWrite(pod, types, { reason, message, at: toTime(view.nowMs) });
   const { namespace, name } = pod.metadata;
   const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
-  return toStep({ method, isStrategic, path, body, ...target }, event ?? null);
+  return toStep({ ...opening, ...target }, event ?? null);
 }
 
 /**

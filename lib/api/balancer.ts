@@ -88,13 +88,7 @@ export const activityPath = '/activity';
 
 /** How the balancer of this network namespace does; null where none runs, or none says it. Never rejects. */
 export async function askBalancerActivity(): Promise<BalancerActivity | null> {
-  return readActivity(await askLockOwner(balancerRole, activityPath));
-}
-
-/** Reads such an answer; null for anything else. Pure and total. */
-function readActivity(json: unknown): BalancerActivity | null {
-  const parsed = answer.safeParse(json);
-  return parsed.success ? parsed.data : null;
+  return answer.safeParse(await askLockOwner(balancerRole, activityPath)).data ?? null;
 }
 
 /** The name of the balancer's table. Whatever it holds is vipnat's: nobody else writes there. */

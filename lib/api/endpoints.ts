@@ -24,7 +24,6 @@ import {
   readJson,
   objectVersion,
 } from '../kubernetes/client.ts';
-import type { ObjectWrite } from '../kubernetes/writes.ts';
 import type { Lease } from './node.ts';
 
 /** The endpoints of a Service's port, by its EndpointSlices. */
@@ -310,10 +309,9 @@ export function toOpeningWrite(
   { metadata: { namespace, name, uid, resourceVersion } }: Pod,
   types: readonly string[],
   { reason, message, at }: Opening,
-): ObjectWrite & { readonly method: 'PATCH'; readonly isStrategic: true; readonly body: OpeningPatch } {
+): OpeningWrite {
   const conditions = types.map((type) => ({ type, status: 'True', reason, message, lastTransitionTime: at }));
   return {
-    title: `opening the readiness gate of Pod ${namespace}/${name}`,
     method: 'PATCH',
     isStrategic: true,
     path: `/api/v1/namespaces/${namespace}/pods/${name}/status`,
@@ -321,10 +319,15 @@ export function toOpeningWrite(
   };
 }
 
-/** A strategic merge patch of a pod's status: a type, as it is to be any JSON. */
-type OpeningPatch = Readonly<{
-  metadata: Readonly<{ uid: string; resourceVersion: string }>;
-  status: Readonly<{ conditions: Readonly<Record<string, string>>[] }>;
+/** Its body is a strategic merge patch of a pod's status: a type, as it is to be any JSON. */
+type OpeningWrite = Readonly<{
+  method: 'PATCH';
+  isStrategic: true;
+  path: string;
+  body: Readonly<{
+    metadata: Readonly<{ uid: string; resourceVersion: string }>;
+    status: Readonly<{ conditions: Readonly<Record<string, string>>[] }>;
+  }>;
 }>;
 
 function isAwaited({ spec }: Pod, type: string, types: GateTypes): boolean {

@@ -1,4 +1,4 @@
-import { type Endpoint, parseAddress, classifyAddress, formatEndpoint } from '../net.ts';
+import { type Endpoint, parseAddress, classifyAddress, formatEndpoint, isAtVip } from '../net.ts';
 import { isIP } from 'node:net';
 import type { RequestOptions } from 'node:https';
 import type { ClientRequest } from 'node:http';
@@ -91,10 +91,6 @@ function listRedirected(
   const isLocal = ({ address }: Endpoint) => localAddresses.has(address);
   const others = endpoints.filter((endpoint) => !isLocal(endpoint));
   return [...endpoints.filter(isLocal), ...others, ...own].filter((endpoint) => !isAtVip(endpoint, vips));
-}
-
-function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
-  return vips.some((vip) => vip.address === address);
 }
 
 function guessLocal(port: number, isInCluster: boolean): ApiServer[] {
