@@ -262,7 +262,8 @@ async function readRegular(file: FileHandle, limit: number): Promise<string> {
   return content.toString('utf8');
 }
 
-function refuse(code: string): NodeJS.ErrnoException {
+/** What is thrown of a file that is refused: the code says why. */
+export function refuse(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 

@@ -216,7 +216,14 @@ export interface Endpoint {
 export function parseEndpoint(text: string, defaultPort?: number): Endpoint | null {
   const bare = parseAddress(text);
   if (bare !== null) return defaultPort === undefined ? null : toEndpoint(bare, defaultPort);
-  return parseBracketed(text) ?? parsePlain(text);
+  return parseWithPort(text);
+}
+
+function parseWithPort(text: string): Endpoint | null {
+  const [, six, four = '', port = ''] = /^(?:\[([^\]]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
+  const address = parseAddress(six ?? four);
+  const isRight = address?.family === (six === undefined ? 'ipv4' : 'ipv6') && Number(port) <= 65_535;
+  return isRight ? toEndpoint(address, Number(port)) : null;
 }
 
 /** `10.0.0.1:6443` or `[fd00::1]:6443`: the text by which endpoints are compared, sorted and printed. */
@@ -234,25 +241,6 @@ export function sortEndpoints(endpoints: readonly Endpoint[]): Endpoint[] {
 export function areSameEndpoints(left: readonly Endpoint[], right: readonly Endpoint[]): boolean {
   const toText = (endpoints: readonly Endpoint[]) => sortEndpoints(endpoints).map(formatEndpoint).join();
   return toText(left) === toText(right);
-}
-
-/** `[ADDR6]:PORT` */
-function parseBracketed(text: string): Endpoint | null {
-  const [, address = '', port = ''] = /^\[([^\]]+)\]:(\d+)$/.exec(text) ?? [];
-  return combine(address, port, 'ipv6');
-}
-
-/** `ADDR4:PORT` */
-function parsePlain(text: string): Endpoint | null {
-  const [, address = '', port = ''] = /^([^:]+):(\d+)$/.exec(text) ?? [];
-  return combine(address, port, 'ipv4');
-}
-
-function combine(addressText: string, portText: string, family: Family): Endpoint | null {
-  const address = parseAddress(addressText);
-  if (address?.family !== family || !/^[1-9]\d{0,4}$/.test(portText)) return null;
-  const port = Number(portText);
-  return port <= 65535 ? toEndpoint(address, port) : null;
 }
 
 function toEndpoint({ family, text }: Address, port: number): Endpoint {
@@ -276,23 +264,15 @@ export function countCommonBits(left: string, right: string): number {
  * What an address can be used for. Only `unicast` can name one host that others reach; it includes private,
  * carrier-grade, documentation and unique local addresses.
  */
-export type Scope =
-  'unicast' | 'unspecified' | 'loopback' | 'linkLocal' | 'multicast' | 'broadcast' | 'ipv4Mapped';
+export type Scope = 'unicast' | (typeof scopes)[number];
 
 /** The scope of an address: 0.0.0.0/8 counts as unspecified, ::ffff:0:0/96 as ipv4Mapped. */
 export function classifyAddress({ text }: Address): Scope {
   const range = ipaddr.parse(text).range();
-  return range in scopes ? (range as Scope) : 'unicast';
+  return scopes.find((scope) => scope === range) ?? 'unicast';
 }
 
-const scopes: Readonly<Record<Exclude<Scope, 'unicast'>, true>> = {
-  unspecified: true,
-  loopback: true,
-  linkLocal: true,
-  multicast: true,
-  broadcast: true,
-  ipv4Mapped: true,
-};
+const scopes = ['unspecified', 'loopback', 'linkLocal', 'multicast', 'broadcast', 'ipv4Mapped'] as const;
 
 /** An address family, by the name Kubernetes and people use for it. */
 export type Family = 'ipv4' | 'ipv6';

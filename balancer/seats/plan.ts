@@ -15,6 +15,7 @@ import {
   parseObjectName,
   classifyAddress,
   isInSubnet,
+  familyToBits,
   toBlock,
   toNumber,
   familyToBits,

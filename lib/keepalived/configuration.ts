@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { type FileHandle, readlink, readdir } from 'node:fs/promises';
-import { type ReadLimits, readIfThere } from '../files.ts';
+import { type ReadLimits, readIfThere, refuse } from '../files.ts';
 
 /** Far more than any configuration has, all its files together. */
 const maxBytes = 4_194_304;
@@ -49,12 +49,11 @@ interface Reading {
 
 /** `chain` are the files that led here, the one that has this text last. */
 async function insertIncluded(reading: Reading, text: string, chain: readonly string[]): Promise<string> {
-  const folder = dirname(chain.at(-1) ?? '/');
   const lines: string[] = [];
   for (const line of text.split('\n')) {
     const pattern = findPattern(line, reading.id);
-    if (pattern === null) lines.push(line.replaceAll('${_PWD}', () => folder));
-    else lines.push(...(await readMatching(reading, { folder, pattern }, chain)));
+    if (pattern === null) lines.push(line.replaceAll('${_PWD}', () => toFolder(chain)));
+    else lines.push(...(await readMatching(reading, pattern, chain)));
   }
   return lines.join('\n');
 }
@@ -63,19 +62,14 @@ function findPattern(line: string, id: string): string | null {
   return /^include[rmwba]?\s+(\S.*)$/.exec(keepForHost(removeComment(line), id))?.[1] ?? null;
 }
 
-interface Include {
-  readonly folder: string;
-  readonly pattern: string;
+function toFolder(chain: readonly string[]): string {
+  return dirname(chain.at(-1) ?? '/');
 }
 
-async function readMatching(
-  reading: Reading,
-  { folder, pattern }: Include,
-  chain: readonly string[],
-): Promise<string[]> {
+async function readMatching(reading: Reading, pattern: string, chain: readonly string[]): Promise<string[]> {
   const texts: string[] = [];
   for (const one of expandBraces(pattern)) {
-    for (const path of await findPaths(reading, one.startsWith('/') ? one : `${folder}/${one}`)) {
+    for (const path of await findPaths(reading, one.startsWith('/') ? one : `${toFolder(chain)}/${one}`)) {
       if (chain.includes(path) || chain.length >= maxDepth) continue;
       const text = await readIncluded(reading, path);
       if (text !== null) texts.push(await insertIncluded(reading, text, [...chain, path]));
@@ -89,7 +83,7 @@ async function findPaths(reading: Reading, pattern: string): Promise<string[]> {
   let paths = [''];
   for (const part of pattern.split('/').slice(1)) {
     reading.searches += paths.length;
-    if (reading.searches > maxSearches) throw tooLarge();
+    if (reading.searches > maxSearches) throw refuse('too large');
     paths = (await Promise.all(paths.map((path) => findNames(reading, path, part)))).flat();
   }
   return paths;
@@ -102,7 +96,7 @@ async function findNames({ root }: Reading, folder: string, part: string): Promi
 }
 
 async function readIncluded(reading: Reading, path: string): Promise<string | null> {
-  if (reading.files.length >= maxFiles) throw tooLarge();
+  if (reading.files.length >= maxFiles) throw refuse('too large');
   const text = await reading.root.read(path, { check: refuseProgram }).catch((error: unknown) => {
     if ((error as NodeJS.ErrnoException).code === notOrdinary) return null;
     throw error;
@@ -110,7 +104,7 @@ async function readIncluded(reading: Reading, path: string): Promise<string | nu
   if (text === null) return null;
   reading.files.push(path);
   reading.rest -= text.length;
-  if (reading.rest < 0) throw tooLarge();
+  if (reading.rest < 0) throw refuse('too large');
   return text;
 }
 
@@ -120,11 +114,7 @@ const notOrdinary = 'no file';
 /** keepalived 2.2.7: "is not a regular non-executable file - skipping". */
 async function refuseProgram(file: FileHandle): Promise<void> {
   const { mode } = await file.stat();
-  if ((mode & 0o111) !== 0) throw Object.assign(new Error(notOrdinary), { code: notOrdinary });
-}
-
-function tooLarge(): NodeJS.ErrnoException {
-  return Object.assign(new Error('too large'), { code: 'too large' });
+  if ((mode & 0o111) !== 0) throw refuse(notOrdinary);
 }
 
 /** keepalived reads lines of this length (MAXBUF of lib/parser.h), and replaces nothing that would make one longer. */
@@ -241,14 +231,8 @@ export interface Statement {
 /** What begins a block of its own at the top level only, see keepalived.conf(5). */
 const topKeywords: ReadonlySet<string> = new Set([
   ...['global_defs', 'vrrp_instance', 'vrrp_sync_group', 'vrrp_script', 'vrrp_track_process'],
-  ...[
-    'virtual_server',
-    'virtual_server_group',
-    'bfd_instance',
-    'static_ipaddress',
-    'static_routes',
-    'static_rules',
-  ],
+  ...['virtual_server', 'virtual_server_group', 'bfd_instance'],
+  ...['static_ipaddress', 'static_routes', 'static_rules'],
 ]);
 
 /**

@@ -23,18 +23,18 @@ export interface RunningKeepalived {
   readonly ageMs: number;
 }
 
-/** Where a keepalived of vipnat's has its configuration, and where it says its pid. */
-interface KeepalivedPlace {
-  readonly file: string;
-  readonly pidFile: string;
-}
-
 /**
  * The process that a pid file names, if it is a keepalived that was started with that configuration: a pid file outlives its
  * process, whose number another one may have by now. In a container it has to be the same pid namespace. Null for no such
  * process. Never rejects.
  */
-export async function findRunning({ file, pidFile }: KeepalivedPlace): Promise<RunningKeepalived | null> {
+export async function findRunning({
+  file,
+  pidFile,
+}: {
+  readonly file: string;
+  readonly pidFile: string;
+}): Promise<RunningKeepalived | null> {
   const text = await readIfThere(pidFile, { maxBytes: 32, refusesLink: true }).catch(() => null);
   const pid = /^\s*([1-9]\d{0,8})\s*$/.exec(text ?? '')?.[1];
   if (pid === undefined) return null;
@@ -145,7 +145,7 @@ export async function readConfiguration(
 ): Promise<KeepalivedConfiguration> {
   const running = processes.find(({ name }) => name === keepalivedName);
   const words = running?.arguments ?? [];
-  const id = findConfigurationId(words) ?? hostname().replace(/\..*/, '');
+  const id = findValue(words, '-i', '--config-id') ?? hostname().replace(/\..*/, '');
   const read = async (root: ForeignRoot, path: string): Promise<KeepalivedConfiguration> => {
     const whole = await readWhole(root, path, id);
     if (whole === null) return { path, text: null, files: [] };
@@ -164,11 +164,6 @@ export async function readConfiguration(
 export function findNamedFile(words: readonly string[]): string | null {
   const file = findValue(words, '-f', '--use-file');
   return file?.startsWith('/') === true ? file : null;
-}
-
-/** The name of `-i ID` or `--config-id=ID`, for which some lines are; null where none is given. */
-function findConfigurationId(words: readonly string[]): string | null {
-  return findValue(words, '-i', '--config-id');
 }
 
 function findValue(words: readonly string[], short: string, long: string): string | null {
@@ -382,23 +377,20 @@ export function parseVrids(text: string): readonly number[] {
  * The virtual_router_id of a VIP: its last octet, for IPv6 its last byte, plus one. All nodes compute the same.
  * @throws VipnatError CONFIG_INVALID when that would be 256.
  */
-export function computeVrid({ text }: Address): number {
-  const vrid = (ipaddr.parse(text).toByteArray().at(-1) ?? 0) + 1;
-  if (vrid <= largestVrid) return vrid;
+export function computeVrid(address: Address): number {
+  const vrid = findVrid(address);
+  if (vrid !== null) return vrid;
   throw new VipnatError(
     'CONFIG_INVALID',
-    `${text} has no virtual router id: its last byte plus one is ${vrid}, and the largest is ${largestVrid}. ` +
+    `${address.text} has no virtual router id: its last byte plus one is ${largestVrid + 1}, and the largest is ${largestVrid}. ` +
       `Choose one with --vrid: a number from 1 to ${largestVrid} that is free on that network`,
   );
 }
 
 /** The same; null for an address that has none. */
-export function findVrid(address: Address): number | null {
-  try {
-    return computeVrid(address);
-  } catch {
-    return null;
-  }
+export function findVrid({ text }: Address): number | null {
+  const vrid = (ipaddr.parse(text).toByteArray().at(-1) ?? 0) + 1;
+  return vrid <= largestVrid ? vrid : null;
 }
 
 /** One VRRP advertisement, of version 2 (RFC 3768) or 3 (RFC 9568). */

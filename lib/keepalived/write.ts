@@ -335,9 +335,6 @@ export interface ServingListener {
 /** A folder that cannot be written is not tried at every sync. */
 const retryMs = 60_000;
 
-/** What keepalived reads: with weight 0, whatever is not 0 is a fault. */
-const valueOf = (isServing: boolean) => (isServing ? 0 : 1);
-
 /** Tells keepalived whether this node can serve, whenever that has changed. */
 export class ServingKeeper {
   readonly #file: TrackFile;
@@ -385,7 +382,8 @@ export class ServingKeeper {
     try {
       while (this.#written !== this.#wanted) {
         const isServing = this.#wanted;
-        await this.#file.write(valueOf(isServing));
+        // With weight 0, whatever is not 0 is a fault.
+        await this.#file.write(isServing ? 0 : 1);
         if (isServing !== (this.#written ?? true)) this.#report.changed(isServing);
         this.#written = isServing;
       }
