@@ -64,12 +64,9 @@ function findEntryRule(ruleset: Ruleset, service: ServicePort): IptablesProxyVie
   const chain = serviceChainName(service);
   for (const rule of findRules(ruleset, 'nat', 'KUBE-SERVICES', chain)) {
     const clusterIp = rule.target === chain ? readServiceAddress(rule, ruleset, service) : null;
-    if (clusterIp !== null) {
-      return {
-        value: { clusterIp, port: service.port },
-        seenIn: describeChain(ruleset, 'nat', 'KUBE-SERVICES'),
-      };
-    }
+    if (clusterIp === null) continue;
+    const value = { clusterIp, port: service.port };
+    return { value, seenIn: describeChain(ruleset, 'nat', 'KUBE-SERVICES') };
   }
   return null;
 }
@@ -228,14 +225,8 @@ function readNftServiceAddress(key: unknown, family: Family, service: ServicePor
   return address?.family === family ? address.text : null;
 }
 
-interface MapElement {
-  readonly key: unknown;
-  readonly comment: unknown;
-  readonly verdict: unknown;
-}
-
 /** `[key, verdict]`, where the key of an element with a comment is `{elem: {val, comment}}`. */
-function listElements({ objects }: NftProxyOutput, name: string): MapElement[] {
+function listElements({ objects }: NftProxyOutput, name: string) {
   const map = objects
     .map((object) => get(object, 'map'))
     .find((candidate) => get(candidate, 'name') === name);
@@ -340,15 +331,6 @@ const nftHashLength = 8;
  */
 export function nftServiceChainName(service: ServicePortName): string {
   return `service-${withHash(formatService(service))}`;
-}
-
-/**
- * The nftables proxy's chain for one endpoint of a service port. IPv6 addresses have dots for their colons. Names
- * over 240 characters, which kube-proxy cuts, are not: only Services with far longer names than default/kubernetes get there.
- * Source: pkg/proxy/nftables/proxier.go, servicePortEndpointChainNameBase.
- */
-export function nftEndpointChainName(service: ServicePortName, { address, port }: Endpoint): string {
-  return `endpoint-${withHash(`${formatService(service)}__${address.replaceAll(':', '.')}/${port}`)}`;
 }
 
 /**

@@ -6,10 +6,8 @@ import {
   kubernetesService,
   nftServiceChain,
   nftServiceChainName,
-  nftEndpointChainName,
 } from '../../../../lib/kube-proxy/read.ts';
 import { webService } from '../../../support/kube-proxy/rules.ts';
-import type { Endpoint } from '../../../../lib/net.ts';
 
 const capture = readFileSync(
   new URL('../../../support/fixtures/captures/nft-kube-proxy.client-ip-affinity.txt', import.meta.url),
@@ -35,17 +33,5 @@ describe('nftables chains have the names that kube-proxy gives them', () => {
 
   test('another service', () => {
     expect(capture).toContain(`chain ${nftServiceChainName(webService)} {`);
-  });
-
-  test.each(['10.77.0.11', '10.77.0.12', '10.77.0.13'])('the endpoint %s:6443', (address) => {
-    const endpoint: Endpoint = { family: 'ipv4', address, port: 6443 };
-    expect(capture).toContain(`chain ${nftEndpointChainName(kubernetesService, endpoint)} {`);
-  });
-
-  test('an IPv6 endpoint has dots, for a name may not have colons', () => {
-    const endpoint: Endpoint = { family: 'ipv6', address: 'fd00::1', port: 6443 };
-    expect(nftEndpointChainName(kubernetesService, endpoint)).toMatch(
-      /^endpoint-[A-Z2-7]{8}-default\/kubernetes\/tcp\/https__fd00\.\.1\/6443$/,
-    );
   });
 });
