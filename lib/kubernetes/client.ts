@@ -12,13 +12,22 @@ import { VipnatError, type ErrorCode } from '../errors.ts';
 interface ApiReply {
   readonly status: number;
   readonly text: string;
+  /** What was asked, and where, to begin a sentence with. */
+  readonly what: string;
+  /** What was answered, as a sentence that can continue. */
+  readonly describe: () => string;
 }
+
+/** One question that has to be answered within a time. */
+type ShortCall = Omit<ApiCall, 'limits'> & { readonly limitMs: number };
 
 /**
  * One question with its whole answer, if that has one of the accepted statuses and no more characters than it may.
  * @throws VipnatError as `callApi`
  */
-export async function exchange(call: ApiCall, maxLength: number): Promise<ApiReply> {
+export async function exchange({ limitMs, ...rest }: ShortCall, maxLength: number): Promise<ApiReply> {
+  const call = { ...rest, limits: { beginMs: limitMs, endMs: limitMs } };
+  const what = nameCall(call);
   let status = 0;
   let text = '';
   return await callApi(call, {
@@ -27,7 +36,7 @@ export async function exchange(call: ApiCall, maxLength: number): Promise<ApiRep
       text += part;
       if (text.length > maxLength) throw new NonsenseError('the answer is too long');
     },
-    onEnd: () => ({ status, text }),
+    onEnd: () => ({ status, text, what, describe: () => describeAnswer(what, status, describeStatus(text)) }),
   });
 }
 
@@ -200,7 +209,7 @@ export function describeStatus(body: string): string {
 
 function refuse(call: ApiCall, { statusCode = 0, headers }: IncomingMessage, detail: string): Error {
   if (statusCode === 410) return new VersionGoneError();
-  const what = `${nameCall(call)} is answered with ${statusCode}${detail}`;
+  const what = describeAnswer(nameCall(call), statusCode, detail);
   if (statusCode === 401) {
     return new VipnatError(
       'API_FORBIDDEN',
@@ -252,7 +261,11 @@ function unexpected(what: string, cause?: unknown): VipnatError {
   return new VipnatError('API_ANSWER_UNEXPECTED', what, { cause });
 }
 
-function nameCall({ title, server }: ApiCall): string {
+function describeAnswer(what: string, status: number, detail: string): string {
+  return `${what} is answered with ${status}${detail}`;
+}
+
+function nameCall({ title, server }: Pick<ApiCall, 'title' | 'server'>): string {
   return `${title} at ${formatServer(server)}`;
 }
 

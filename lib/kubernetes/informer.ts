@@ -224,11 +224,6 @@ export class Informer<T extends ApiObject> {
     return this.#reached;
   }
 
-  /** Whether all objects were listed once. */
-  get hasSynced(): boolean {
-    return this.#reached !== null;
-  }
-
   /** Of the objects. */
   get kind(): string {
     return this.#options.resource.kind;

@@ -151,13 +151,8 @@ export function createLister(route: ApiRoute, clock: Clock, signal: AbortSignal)
 /** What listing takes; the limit is for each page. The size of pages is kept by who lists again and again. */
 type ListOptions = Asking & { readonly limitMs: number; readonly size?: PageSize };
 
-/** All objects of a kind as of a version. */
-interface Listing<T> {
-  /** Empty where the API does not have this kind. */
-  readonly version: string;
-  readonly objects: readonly T[];
-  readonly unreadable: readonly Unreadable[];
-}
+/** All objects of a kind as of a version, which is empty where the API does not have this kind. */
+type Listing<T> = Omit<Page<T>, 'continueToken'>;
 
 /**
  * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version. Where objects are so large that a page is

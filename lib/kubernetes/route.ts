@@ -151,10 +151,7 @@ export class ApiRoute {
     const access = await this.#readAccess();
     const { host, port } = access;
     const listed = this.#known === null ? [{ host, port }] : listApiServers(access, this.#known, this.#vips);
-    const servers = [
-      ...listed.filter((one) => !this.#isUnwell(one)),
-      ...listed.filter((one) => this.#isUnwell(one)),
-    ];
+    const servers = listed.toSorted((a, b) => Number(this.#isUnwell(a)) - Number(this.#isUnwell(b)));
     this.#servers = servers;
     const untried = servers.filter((server) => !this.#failed.has(formatServer(server)));
     if (untried.length === 0) this.#failed.clear();
@@ -227,9 +224,6 @@ export interface ApiAccess {
  */
 export type ReadAccess = () => Promise<ApiAccess>;
 
-/** The environment variables by which a pod finds the API. */
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** Where a pod has its token and the CA. Source: Kubernetes, "Accessing the Kubernetes API from a Pod". */
 export const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount';
 
@@ -239,7 +233,7 @@ const maxBytes = 1_048_576;
 /** The credentials of `--kubeconfig`, else those of the pod's service account; null where there are neither. `root` is for tests. */
 export function findAccess(
   kubeconfig: string | null,
-  environment: Environment,
+  environment: NodeJS.ProcessEnv,
   root = '',
 ): ReadAccess | null {
   if (kubeconfig !== null) {

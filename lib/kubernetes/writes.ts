@@ -1,5 +1,5 @@
-import { type Connection, formatServer, type ApiRoute } from './route.ts';
-import { type Asking, type ApiMessage, exchange, describeStatus, readJson, objectVersion } from './client.ts';
+import type { Connection, ApiRoute } from './route.ts';
+import { type Asking, type ApiMessage, exchange, readJson, objectVersion } from './client.ts';
 import { VipnatError } from '../errors.ts';
 import * as z from 'zod/mini';
 import type { Clock } from '../clock.ts';
@@ -69,16 +69,13 @@ const statusToOutcome: ReadonlyMap<number, EventAnswer['outcome']> = new Map([
 const eventStatuses = new Set(statusToOutcome.keys());
 
 async function sendEvent(options: Asking, path: string, message: ApiMessage): Promise<EventAnswer> {
-  const title = 'writing an event';
-  const limits = { beginMs: limitMs, endMs: limitMs };
-  const call = { ...options, title, path, limits, message, accepted: eventStatuses };
-  const { status, text } = await exchange(call, maxAnswerLength);
-  const what = `${title} at ${formatServer(options.server)}`;
+  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted: eventStatuses };
+  const { status, text, what, describe } = await exchange(call, maxAnswerLength);
   if (status < 300 && !event.safeParse(readJson(text)).success)
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
   return {
     outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
-    detail: `${what} is answered with ${status}${describeStatus(text)}`,
+    detail: describe(),
   };
 }
 
@@ -144,9 +141,6 @@ export interface WriteAnswer {
   readonly version: string | null;
 }
 
-/** What writing takes. It ends within `limitMs`. */
-type WriteOptions = Asking & { readonly limitMs: number };
-
 /** kube-apiserver takes no object above 1.5 MiB. */
 const maxObjectLength = 2_000_000;
 
@@ -154,14 +148,11 @@ const maxObjectLength = 2_000_000;
  * Writes one object, once.
  * @throws VipnatError as `callApi`, where no answer says what became of it
  */
-async function writeObject(options: WriteOptions, write: ObjectWrite): Promise<WriteAnswer> {
-  const { limitMs } = options;
-  const limits = { beginMs: limitMs, endMs: limitMs };
+async function writeObject(options: Asking, write: ObjectWrite, limitMs: number): Promise<WriteAnswer> {
   const { title, path } = write;
-  const call = { ...options, title, path, limits, message: toMessage(write), accepted: writeStatuses };
-  const { status, text } = await exchange(call, maxObjectLength);
-  const what = `${title} at ${formatServer(options.server)}`;
-  const detail = `${what} is answered with ${status}${describeStatus(text)}`;
+  const call = { ...options, title, path, limitMs, message: toMessage(write), accepted: writeStatuses };
+  const { status, text, what, describe } = await exchange(call, maxObjectLength);
+  const detail = describe();
   if (status >= 300) return { outcome: toOutcome(status, text), detail, version: null };
   const parsed = written.safeParse(readJson(text));
   if (parsed.success) return { outcome: 'taken', detail, version: readVersion(parsed.data) };
@@ -235,9 +226,6 @@ export interface ObjectClient {
   write(write: ObjectWrite, limitMs: number): Promise<WriteAnswer>;
 }
 
-/** No object that is read one by one is larger. */
-const maxLength = 2_000_000;
-
 const readStatuses: ReadonlySet<number> = new Set([200, 403, 404]);
 
 /** A client of the apiservers of a route. One that does not answer is not the first to be asked next. */
@@ -255,16 +243,10 @@ export class RoutedClient implements ObjectClient {
 
   async read<T>({ title, path, schema }: ObjectRead<T>, limitMs: number): Promise<ReadAnswer<T>> {
     return await this.#ask(async (options) => {
-      const limits = { beginMs: limitMs, endMs: limitMs };
-      const { status, text } = await exchange(
-        { ...options, title, path, limits, accepted: readStatuses },
-        maxLength,
-      );
+      const call = { ...options, title, path, limitMs, accepted: readStatuses };
+      const { status, text, what, describe } = await exchange(call, maxObjectLength);
       if (status === 404) return { outcome: 'gone' };
-      const what = `${title} at ${formatServer(options.server)}`;
-      if (status === 403) {
-        return { outcome: 'forbidden', detail: `${what} is answered with 403${describeStatus(text)}` };
-      }
+      if (status === 403) return { outcome: 'forbidden', detail: describe() };
       const parsed = schema.safeParse(readJson(text));
       if (parsed.success) return { outcome: 'found', object: parsed.data };
       return { outcome: 'unreachable', detail: `${what} failed: the answer is not such an object` };
@@ -272,12 +254,12 @@ export class RoutedClient implements ObjectClient {
   }
 
   async write(write: ObjectWrite, limitMs: number): Promise<WriteAnswer> {
-    return await this.#ask((options) => writeObject({ ...options, limitMs }, write));
+    return await this.#ask((options) => writeObject(options, write, limitMs));
   }
 
   async #ask<Answer extends { readonly outcome: string }>(
     ask: (options: Asking) => Promise<Answer>,
-  ): Promise<Answer | Failure> {
+  ): Promise<Answer | ReturnType<typeof toFailure>> {
     let connection: Connection | null = null;
     try {
       connection = await this.#route.choose();
@@ -292,14 +274,8 @@ export class RoutedClient implements ObjectClient {
   }
 }
 
-interface Failure {
-  readonly outcome: 'forbidden' | 'unreachable';
-  readonly detail: string;
-  readonly version: null;
-}
-
-function toFailure(error: unknown): Failure {
-  const outcome =
-    error instanceof VipnatError && error.code === 'API_FORBIDDEN' ? 'forbidden' : 'unreachable';
-  return { outcome, detail: error instanceof Error ? error.message : String(error), version: null };
+function toFailure(error: unknown) {
+  const isForbidden = error instanceof VipnatError && error.code === 'API_FORBIDDEN';
+  const detail = error instanceof Error ? error.message : String(error);
+  return { outcome: isForbidden ? 'forbidden' : 'unreachable', detail, version: null } as const;
 }
