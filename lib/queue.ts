@@ -56,10 +56,7 @@ export class SharedLock {
   /** Begins when all that came before have ended; who comes later waits. */
   alone<Result>(act: () => Promise<Result>): Promise<Result> {
     const mine = Promise.allSettled([this.#alone, this.#sharing]).then(act);
-    this.#alone = mine.then(
-      () => undefined,
-      () => undefined,
-    );
+    this.#alone = Promise.allSettled([mine]).then(() => undefined);
     return mine;
   }
 }

@@ -14,7 +14,7 @@ import {
 } from './vipnat.ts';
 import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
 import type { Service } from './service.ts';
-import { conditions, nodes, findEnding } from './node.ts';
+import { conditions, ofNodes, findEnding } from './node.ts';
 import { type Address, parseAddress } from '../net.ts';
 
 /** Load balancers outside of the cluster, as the API has them, and which of them a Service chooses. */
@@ -205,10 +205,7 @@ export interface DeviceNode {
 
 /** All nodes. */
 export const deviceNodes: Resource<DeviceNode> = {
-  kind: nodes.kind,
-  path: nodes.path,
-  selector: nodes.selector,
-  limits: nodes.limits,
+  ...ofNodes,
   schema: z.pipe(node, z.transform(toDeviceNode)),
 };
 

@@ -1,6 +1,6 @@
 import { reportAnnotations, metadata, type AddressPool, poolAnnotations } from './vipnat.ts';
 import * as z from 'zod/mini';
-import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
+import { type Resource, name, objectVersion, readJson } from '../kubernetes/client.ts';
 
 /**
  * What a balancer says of its node, in the annotations of the Lease `vipnat-lb-NODE`. One small object for a node, whatever the
@@ -252,11 +252,7 @@ export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease)
 }
 
 function parseJson<T>(schema: z.ZodMiniType<T>, text: string, fallback: T): T {
-  try {
-    return schema.safeParse(JSON.parse(text)).data ?? fallback;
-  } catch {
-    return fallback;
-  }
+  return schema.safeParse(readJson(text)).data ?? fallback;
 }
 
 function omitEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
@@ -349,14 +345,11 @@ export function readZone(
   return node?.metadata.labels?.[zoneLabel] ?? null;
 }
 
+/** All nodes, whatever is read of them. */
+export const ofNodes = { kind: 'Node', path: '/api/v1/nodes', selector: '', limits } as const;
+
 /** All nodes. */
-export const nodes: Resource<Node> = {
-  kind: 'Node',
-  path: '/api/v1/nodes',
-  selector: '',
-  schema: node,
-  limits,
-};
+export const nodes: Resource<Node> = { ...ofNodes, schema: node };
 
 /** All namespaces. */
 export const namespaces: Resource<Namespace> = {
@@ -421,10 +414,7 @@ export interface FollowedNode {
 
 /** All nodes. */
 export const followedNodes: Resource<FollowedNode> = {
-  kind: nodes.kind,
-  path: nodes.path,
-  selector: nodes.selector,
-  limits: nodes.limits,
+  ...ofNodes,
   schema: z.pipe(followedNode, z.transform(toFollowed)),
 };
 

@@ -170,18 +170,20 @@ export type Strictness = Readonly<Record<string, unknown>>;
  */
 export const strict = z.registry<Strictness>();
 
+/** An expression of CEL that has several lines here. */
+function toLine(expression: string): string {
+  return expression.replaceAll(/\s+/g, ' ');
+}
+
 /** A rule of CEL, and what is said where it is broken. */
 export const rule = (rule: string, message: string): Strictness => ({ rule, message });
 
-const isRange = `isIP(self) || isCIDR(self) || (self.split('-').size() == 2
-  && self.split('-').all(part, isIP(part.trim())))`.replaceAll(/\s+/g, ' ');
+const isRange = toLine(`isIP(self) || isCIDR(self) || (self.split('-').size() == 2
+  && self.split('-').all(part, isIP(part.trim())))`);
 
 /** What is not an address here is judged by the rule above. */
-const hasOneFamily = `!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
-  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`.replaceAll(
-  /\s+/g,
-  ' ',
-);
+const hasOneFamily = toLine(`!(self.split('-').size() == 2 && self.split('-').all(part, isIP(part.trim())))
+  || ip(self.split('-')[0].trim()).family() == ip(self.split('-')[1].trim()).family()`);
 
 const isSmall = '!isCIDR(self) || cidr(self).prefixLength() >= (cidr(self).ip().family() == 4 ? 8 : 48)';
 
@@ -195,12 +197,9 @@ const first = "self.split('-')[0].trim()";
 const second = "self.split('-')[1].trim()";
 const last = "self.split('-')[self.split('-').size() - 1].trim()";
 
-const isUnicast = `${foreignBlocks}.all(block, isCIDR(self)
+const isUnicast = toLine(`${foreignBlocks}.all(block, isCIDR(self)
   ? !cidr(block).containsIP(cidr(self).ip()) && !cidr(self).containsCIDR(block)
-  : (!isIP(${first}) || !cidr(block).containsIP(${first})) && (!isIP(${last}) || !cidr(block).containsIP(${last})))`.replaceAll(
-  /\s+/g,
-  ' ',
-);
+  : (!isIP(${first}) || !cidr(block).containsIP(${first})) && (!isIP(${last}) || !cidr(block).containsIP(${last})))`);
 
 /** `/0 /1`, `/1 /2` and so on; from `/32 /33 v6` on, these are of IPv6 alone. */
 const lengths = Array.from(
@@ -214,14 +213,12 @@ const [shorter, longer] = ["bits.split(' ')[0]", "bits.split(' ')[1]"];
  * Lists of one name a value, which would cost more if it was repeated. Kubernetes 1.31.14 and 1.36.3 estimate the cost of one range as 107,468. 64 of
  * them may cost 10,000,000.
  */
-const isInOrderOfBits =
+const isInOrderOfBits = toLine(
   `self.split('-').size() != 2 || !isIP(${first}) || !isIP(${second}) || ip(${first}) in [ip(${second})]
   || ip(${first}).family() != ip(${second}).family()
   || [${first}].exists(one, [${second}].exists(other, [${lengths}].exists(bits, (one.contains(':') || !bits.endsWith('v6'))
-    && !cidr(one + ${longer}).containsIP(other) && cidr(one + ${longer}).containsIP(cidr(other + ${shorter}).masked().ip()))))`.replaceAll(
-    /\s+/g,
-    ' ',
-  );
+    && !cidr(one + ${longer}).containsIP(other) && cidr(one + ${longer}).containsIP(cidr(other + ${shorter}).masked().ip()))))`,
+);
 
 /** Addresses, as people write them. */
 export const range = z.string().register(strict, {
