@@ -5,6 +5,7 @@ import { isIP, connect as connectTcp } from 'node:net';
 import { type IncomingMessage, type ClientRequest, get } from 'node:http';
 import type { Endpoint, Family } from '../net.ts';
 import { createSocket } from 'node:dgram';
+import { addAbortSignal } from 'node:stream';
 
 /** Who is called by TLS. */
 interface TlsServer {
@@ -196,9 +197,7 @@ interface TlsExchange extends TlsServer {
 export async function exchangeText(exchange: TlsExchange): Promise<string> {
   const { signal, clock, limitMs, connectLimitMs } = exchange;
   signal.throwIfAborted();
-  const socket = connect(toTlsOptions(exchange));
-  const onAbort = () => socket.destroy(new Error('aborted'));
-  signal.addEventListener('abort', onAbort);
+  const socket = addAbortSignal(signal, connect(toTlsOptions(exchange)));
   const cancelConnect = scheduleLimit(clock, connectLimitMs, () => {
     if (socket.connecting) socket.destroy(new Error(`no connection within ${connectLimitMs / 1000} s`));
   });
@@ -213,7 +212,6 @@ export async function exchangeText(exchange: TlsExchange): Promise<string> {
   } finally {
     cancel();
     cancelConnect();
-    signal.removeEventListener('abort', onAbort);
     socket.destroy();
   }
 }

@@ -1,7 +1,7 @@
 import { type RequestListener, type Server, createServer } from 'node:http';
 import { type Clock, type Cancel, backOff } from '../clock.ts';
 import { type Server as TlsServer, createServer as createTlsServer } from 'node:https';
-import type { Socket } from 'node:net';
+import type { ListenOptions, Socket } from 'node:net';
 import { VipnatError } from '../errors.ts';
 
 /** How many connections a server has. */
@@ -223,7 +223,9 @@ export abstract class KeptServer {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
     });
-    const error = await tryToListen(server, endpoint);
+    const { address = '::', port } = endpoint;
+    // Without a host, Node.js takes every address, also of a kernel that has no IPv6.
+    const error = await tryToListen(server, address === '::' ? { port } : { port, host: address });
     if (this.#isStopped) {
       server.close();
       return;
@@ -270,14 +272,10 @@ export abstract class KeptServer {
 }
 
 /** Answers why it cannot, or null. */
-function tryToListen(
-  server: Server,
-  { address, port }: KeptServerOptions['endpoint'],
-): Promise<Error | null> {
+export function tryToListen(server: Server, options: ListenOptions): Promise<NodeJS.ErrnoException | null> {
   return new Promise((resolve) => {
     server.once('error', resolve);
-    // Without a host, Node.js takes every address, also of a kernel that has no IPv6.
-    server.listen({ port, ...(address === undefined || address === '::' ? {} : { host: address }) }, () => {
+    server.listen(options, () => {
       server.off('error', resolve);
       resolve(null);
     });

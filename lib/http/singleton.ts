@@ -11,13 +11,13 @@
 import * as z from 'zod/mini';
 import { toPrintableLine } from '../text.ts';
 import { VipnatError } from '../errors.ts';
-import { createBoundedServer } from './server.ts';
-import type { Server } from 'node:http';
+import { createBoundedServer, tryToListen } from './server.ts';
 import { askLoopback } from './client.ts';
 import { sleep, systemClock } from '../clock.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { findListeningSocket } from '../kernel/host.ts';
 import { connect } from 'node:net';
+import { addAbortSignal } from 'node:stream';
 
 /** A kind of program of which a network namespace has one. */
 export interface Role {
@@ -82,7 +82,9 @@ async function tryToAcquire(role: Role, info: OwnerInfo, answers: Answers): Prom
     const answer = answers.get(url)?.() ?? info;
     response.setHeader('content-type', 'application/json').end(JSON.stringify(answer));
   });
-  if (!(await tryToListen(server, role))) return null;
+  const problem = await tryToListen(server, { path: toSocketPath(role) });
+  if (problem?.code === 'EADDRINUSE') return null;
+  if (problem !== null) throw problem;
   // No descriptor left for whoever asks; Node would end the process.
   server.on('error', () => undefined);
   return async () => {
@@ -106,18 +108,6 @@ export async function askLockOwner(role: Role, path: string): Promise<unknown> {
   const socketPath = toSocketPath(role);
   const answer = await askLoopback(`http://localhost${path}`, { ...answerLimits, socketPath });
   return parseJson(answer?.body ?? '');
-}
-
-function tryToListen(server: Server, role: Role): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') resolve(false);
-      else reject(error);
-    });
-    server.listen({ path: toSocketPath(role) }, () => {
-      resolve(true);
-    });
-  });
 }
 
 async function describeOwner(role: Role): Promise<string> {
@@ -253,18 +243,13 @@ class OwnerWatch {
 
 /** A connection to the owner, which ends with it; immediately where there is none. */
 function holdConnection(role: Role, signal: AbortSignal) {
-  const socket = connect(toSocketPath(role));
-  const end = () => {
-    socket.destroy();
-  };
+  const socket = addAbortSignal(signal, connect(toSocketPath(role)));
   const ended = new Promise<void>((resolve) => {
     socket.once('close', () => {
-      signal.removeEventListener('abort', end);
       resolve();
     });
   });
-  signal.addEventListener('abort', end);
   // All that an owner says here is that it has waited long enough.
-  socket.on('data', end).on('error', () => undefined);
+  socket.on('data', () => socket.destroy()).on('error', () => undefined);
   return { isOpen: () => !socket.destroyed, ended };
 }
