@@ -10,9 +10,6 @@ interface Debt {
   readonly at: number;
 }
 
-/** There was no sync yet. */
-const noDebt: Debt = { owedMs: 0, at: 0 };
-
 const restPerSync = 2;
 
 /** Tools that hang take their time from nobody: after however long a sync, the next one is this near. */
@@ -97,7 +94,7 @@ export class TriggerQueue<Cause extends string> {
   #turn: Promise<void> | null = null;
   #isStopped = false;
   #isPressing = false;
-  #debt: Debt = noDebt;
+  #debt: Debt = { owedMs: 0, at: 0 };
   #idleSyncs = 0;
   #lastSyncStarted = 0;
   #lastSyncEnded = 0;

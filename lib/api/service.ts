@@ -308,11 +308,8 @@ export function selectService({ namespace, name: own }: NamespacedName): Resourc
 
 /** The EndpointSlices of the Service of a name. */
 export function selectSlicesOf({ namespace, name: own }: NamespacedName): Resource<ServiceSlice> {
-  return narrow(
-    endpointSlices,
-    namespace,
-    `labelSelector=${encodeURIComponent(`${serviceNameLabel}=${own}`)}`,
-  );
+  const selector = `labelSelector=${encodeURIComponent(`${serviceNameLabel}=${own}`)}`;
+  return narrow(endpointSlices, namespace, selector);
 }
 
 /**

@@ -310,14 +310,9 @@ export function expandBraces(pattern: string): string[] {
     const next = waiting.pop() ?? '';
     // The innermost first: what is in it has no braces.
     const [whole, inner = ''] = /\{([^{}]*)\}/.exec(next) ?? [];
+    const alternatives = inner.split(',').reverse();
     if (whole === undefined) done.push(next);
-    else
-      waiting.push(
-        ...inner
-          .split(',')
-          .map((one) => next.replace(whole, () => one))
-          .reverse(),
-      );
+    else waiting.push(...alternatives.map((one) => next.replace(whole, () => one)));
   }
   return done;
 }

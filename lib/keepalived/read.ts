@@ -31,10 +31,7 @@ export interface RunningKeepalived {
 export async function findRunning({
   file,
   pidFile,
-}: {
-  readonly file: string;
-  readonly pidFile: string;
-}): Promise<RunningKeepalived | null> {
+}: Readonly<Record<'file' | 'pidFile', string>>): Promise<RunningKeepalived | null> {
   const text = await readIfThere(pidFile, { maxBytes: 32, refusesLink: true }).catch(() => null);
   const pid = /^\s*([1-9]\d{0,8})\s*$/.exec(text ?? '')?.[1];
   if (pid === undefined) return null;
@@ -420,14 +417,6 @@ export function parseCapture(text: string): VrrpAdvert[] {
 const vrrpProtocol = 112;
 const vrrpHeaderBytes = 8;
 
-interface Layout {
-  readonly family: Family;
-  readonly source: Buffer;
-  /** From the VRRP header on. */
-  readonly payload: Buffer;
-  readonly addressBytes: number;
-}
-
 function parsePacket(packet: Buffer): VrrpAdvert | null {
   const layout = readIpHeader(packet);
   if (layout === null || layout.payload.length < vrrpHeaderBytes) return null;
@@ -442,19 +431,16 @@ function parsePacket(packet: Buffer): VrrpAdvert | null {
   return { family, source: toText(source), vrid, priority, addresses };
 }
 
-function readIpHeader(packet: Buffer): Layout | null {
+/** The payload is from the VRRP header on. */
+function readIpHeader(packet: Buffer) {
   const version = (packet[0] ?? 0) >> 4;
   if (version === 4 && packet[9] === vrrpProtocol) {
-    const headerBytes = ((packet[0] ?? 0) & 0x0f) * 4;
-    return {
-      family: 'ipv4',
-      source: packet.subarray(12, 16),
-      payload: packet.subarray(headerBytes),
-      addressBytes: 4,
-    };
+    const payload = packet.subarray(((packet[0] ?? 0) & 0x0f) * 4);
+    return { family: 'ipv4', source: packet.subarray(12, 16), payload, addressBytes: 4 } as const;
   }
   if (version !== 6 || packet[6] !== vrrpProtocol) return null;
-  return { family: 'ipv6', source: packet.subarray(8, 24), payload: packet.subarray(40), addressBytes: 16 };
+  const payload = packet.subarray(40);
+  return { family: 'ipv6', source: packet.subarray(8, 24), payload, addressBytes: 16 } as const;
 }
 
 function toText(bytes: Buffer): string {

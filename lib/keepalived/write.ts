@@ -417,11 +417,8 @@ export function createTrackFile(location: string): TrackFile {
         await replaceFile(location, `${value}\n`, { isOwnFolder: true });
       } catch (error) {
         const next = "keepalived keeps using the file's last value, and everything else works";
-        throw new VipnatError(
-          'TRACK_FILE_NOT_WRITTEN',
-          `writing ${location} failed (${describeCause(error)}). ${next}`,
-          { cause: error },
-        );
+        const message = `writing ${location} failed (${describeCause(error)}). ${next}`;
+        throw new VipnatError('TRACK_FILE_NOT_WRITTEN', message, { cause: error });
       }
     },
   };

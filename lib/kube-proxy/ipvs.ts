@@ -78,12 +78,9 @@ export function findServiceServer(
   const server = listServersOnPort(servers, { family, protocol, port }).find(
     ({ value }) => value.clusterIp === wanted,
   );
-  return server === undefined
-    ? {
-        server: null,
-        reason: `${ipvsSource} has no ${protocol.toUpperCase()} virtual server ${clusterIp}:${port}`,
-      }
-    : { server, reason: null };
+  if (server !== undefined) return { server, reason: null };
+  const reason = `${ipvsSource} has no ${protocol.toUpperCase()} virtual server ${clusterIp}:${port}`;
+  return { server: null, reason };
 }
 
 /** The virtual servers of a family that can be of a Service's port: those with its number and protocol. Pure and total. */
@@ -91,21 +88,11 @@ export function listServersOnPort(
   servers: readonly VirtualServer[],
   { family, protocol, port }: ServerQuestion,
 ): FoundServer[] {
-  return servers.flatMap(({ protocol: name, address, realServers, persistentSeconds }) =>
-    name === protocol.toUpperCase() && address?.family === family && address.port === port
-      ? [
-          {
-            value: {
-              clusterIp: address.address,
-              port,
-              backends: findActive(realServers),
-              affinitySeconds: persistentSeconds,
-            },
-            seenIn: ipvsSource,
-          },
-        ]
-      : [],
-  );
+  return servers.flatMap(({ protocol: name, address, realServers, persistentSeconds: affinitySeconds }) => {
+    if (name !== protocol.toUpperCase() || address?.family !== family || address.port !== port) return [];
+    const backends = findActive(realServers);
+    return [{ value: { clusterIp: address.address, port, backends, affinitySeconds }, seenIn: ipvsSource }];
+  });
 }
 
 function isHeading(line: string): boolean {

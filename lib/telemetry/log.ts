@@ -75,17 +75,11 @@ export class Heartbeat {
   }
 
   #fail(error: unknown): void {
-    const next = 'Until vipnat can write it, the kubelet restarts this pod again and again';
-    if (!this.#hasFailed) {
-      this.#options.onProblem(
-        new VipnatError(
-          'HEARTBEAT_NOT_WRITTEN',
-          `writing ${heartbeatFile} failed (${describeCause(error)}). ${next}`,
-          { cause: error },
-        ),
-      );
-    }
+    if (this.#hasFailed) return;
     this.#hasFailed = true;
+    const next = 'Until vipnat can write it, the kubelet restarts this pod again and again';
+    const message = `writing ${heartbeatFile} failed (${describeCause(error)}). ${next}`;
+    this.#options.onProblem(new VipnatError('HEARTBEAT_NOT_WRITTEN', message, { cause: error }));
   }
 }
 
