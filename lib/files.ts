@@ -267,8 +267,6 @@ export function refuse(code: string): NodeJS.ErrnoException {
   return Object.assign(new Error(code), { code });
 }
 
-const { O_DIRECTORY, O_RDONLY } = constants;
-
 /** Everybody may read, only the owner write. */
 const mode = 0o644;
 
@@ -299,7 +297,10 @@ interface FolderOptions {
 
 async function openFolder(path: string, { isOwnFolder = false }: FolderOptions): Promise<FileHandle> {
   try {
-    return await open(path, O_RDONLY | O_DIRECTORY | (isOwnFolder ? constants.O_NOFOLLOW : 0));
+    return await open(
+      path,
+      constants.O_RDONLY | constants.O_DIRECTORY | (isOwnFolder ? constants.O_NOFOLLOW : 0),
+    );
   } catch (error) {
     // As it is there, that is the one thing that it can be.
     const isLink = isOwnFolder && (error as NodeJS.ErrnoException).code === 'ENOTDIR';

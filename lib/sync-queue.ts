@@ -15,23 +15,6 @@ const restPerSync = 2;
 /** Tools that hang take their time from nobody: after however long a sync, the next one is this near. */
 const maxRestMs = 60_000;
 
-/** From when to when a sync lasted, by the Clock. */
-interface SyncSpan {
-  readonly started: number;
-  readonly ended: number;
-}
-
-/** The debt after one more sync, of `mostMs` at most. */
-function addSync(debt: Debt, { started, ended }: SyncSpan, mostMs: number): Debt {
-  const owedMs = owedAt(debt, started) + (ended - started) * restPerSync;
-  return { owedMs: Math.min(mostMs, owedMs), at: ended };
-}
-
-/** How long to wait until no more than `aheadMs` is owed. */
-function restMs(debt: Debt, now: number, aheadMs: number): number {
-  return Math.max(0, owedAt(debt, now) - aheadMs);
-}
-
 function owedAt({ owedMs, at }: Debt, now: number): number {
   return Math.max(0, owedMs - (now - at));
 }
@@ -127,10 +110,16 @@ export class TriggerQueue<Cause extends string> {
   /** In how long a sync comes that is requested now, or when the one in progress ends now. */
   waitMs(cause: Cause | OwnCause, delayMs: number): number {
     const now = this.#clock.now();
-    const running = { started: this.#lastSyncStarted, ended: now };
-    const debt = this.#turn === null ? this.#debt : addSync(this.#debt, running, this.#mostRestMs);
-    const rest = this.#isPressing ? 0 : restMs(debt, now, this.#awaited.has(cause) ? aheadMs : 0);
-    return Math.max(delayMs, rest);
+    const debt = this.#turn === null ? this.#debt : this.#addSync(now);
+    const owedMs = this.#isPressing ? 0 : owedAt(debt, now);
+    return Math.max(0, delayMs, owedMs - (this.#awaited.has(cause) ? aheadMs : 0));
+  }
+
+  /** The debt after the last sync, if that ends then. */
+  #addSync(ended: number): Debt {
+    const started = this.#lastSyncStarted;
+    const owedMs = owedAt(this.#debt, started) + (ended - started) * restPerSync;
+    return { owedMs: Math.min(this.#mostRestMs, owedMs), at: ended };
   }
 
   /** Syncs immediately, or right after the sync in progress: a death waits for it. */
@@ -174,13 +163,13 @@ export class TriggerQueue<Cause extends string> {
     this.#causes.clear();
     this.#isPressing = false;
     this.#timer = null;
-    const started = (this.#lastSyncStarted = this.#clock.now());
+    this.#lastSyncStarted = this.#clock.now();
     let next: Requeue<Cause> = { cause: 'tick', delayMs: tickMs };
     this.#turn = this.#sync(causes).then((answer) => void (next = answer));
     await this.#turn;
     this.#turn = null;
     this.#lastSyncEnded = this.#clock.now();
-    this.#debt = addSync(this.#debt, { started, ended: this.#lastSyncEnded }, this.#mostRestMs);
+    this.#debt = this.#addSync(this.#lastSyncEnded);
     this.#planAfter(next);
   }
 
