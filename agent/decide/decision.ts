@@ -2,7 +2,7 @@ import type { Observation } from '../observe/observe.ts';
 import type { Endpoint, Family } from '../../lib/net.ts';
 import type { Plan, Weights } from '../../lib/dialect.ts';
 import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
-import type { HealthView, Usable } from '../health/usable.ts';
+import type { HealthView, Usable, Choices } from '../health/usable.ts';
 import type { Sourced } from '../../lib/text.ts';
 import type { Mode, Config, BalancingMode } from '../../config/options.ts';
 import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
@@ -60,17 +60,13 @@ export interface VipCandidates {
   readonly candidates: Candidates;
 }
 
-/** The apiservers to balance over, where they are known from, and which were refused before that. */
-export interface Candidates extends Sourced<readonly Endpoint[]> {
+/** The apiservers to balance over, what kind of source they are known from, and which were refused before that. */
+export interface Candidates extends Choices {
   /** Whether it is the Kubernetes API that they are known from. */
   readonly isFromApi: boolean;
   /** Whether they are known from a source that reports changes: the API or kube-proxy. */
   readonly isLive: boolean;
   readonly refused: readonly string[];
-  /** Apiservers that other sources list, or any source listed before: used when no listed one is healthy. */
-  readonly fallbackEndpoints: readonly Endpoint[];
-  /** Where this host's own apiserver would be, used when no other one is healthy. Null if a source lists it. */
-  readonly own: Endpoint | null;
 }
 
 /** A path kube-proxy offers to the service: usable by vipnat only while its backends are the usable ones. */

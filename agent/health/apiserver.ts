@@ -192,7 +192,7 @@ type FailureCause = 'shutdown' | 'distrust' | 'other';
 
 /**
  * What a drain check has shown: `drained` refuses a connect from a drain port and accepts one from an ordinary port, see
- * DrainChecks; `admitting` accepts both; `unknown` is everything else, and says nothing.
+ * createDrainCheck; `admitting` accepts both; `unknown` is everything else, and says nothing.
  */
 export type DrainOutcome = 'drained' | 'admitting' | 'unknown';
 
@@ -246,39 +246,46 @@ export interface PingListener {
   readonly onEnd: () => void;
 }
 
-/** How many questions one apiserver gets within a second: the regular one, and three that cannot wait. */
-const questionsPerSecond = 4;
-
-const secondMs = 1000;
-
 /** A connection that closes is followed by a burst of connects this often at most: one that always closes immediately says nothing new. */
 const burstRestMs = 10_000;
 
 /** A closed connection keeps its source port for a minute: so 30 of the drain ports are taken, and no more. */
 export const drainCheckMs = 2000;
 
-/** A pinger makes two connections when an apiserver stops answering. One that is slow costs a handshake in two seconds. */
-const pingConnections = 2;
-const pingRestMs = 4000;
+/** What one apiserver gets: so many of a kind within a time. */
+const limits = {
+  /** The regular one, and three that cannot wait. */
+  question: { count: 4, withinMs: 1000 },
+  burst: { count: 1, withinMs: burstRestMs },
+  drainCheck: { count: 1, withinMs: drainCheckMs },
+  /** A pinger makes two when an apiserver stops answering. One that is slow costs a handshake in two seconds. */
+  pingConnection: { count: 2, withinMs: 4000 },
+} as const;
+
+type Limited = keyof typeof limits;
 
 /**
  * Limits what is sent to one apiserver (I13). Every sender asks here first. The budget outlives its prober: a new prober
  * for the same apiserver continues with what is left.
  */
 export class ProbeBudget {
-  /** When the last questions were sent, oldest first. */
-  #questions: readonly number[] = [];
-  /** When the last connections for pings were begun, oldest first. */
-  #pingConnections: readonly number[] = [];
+  /** When the last ones were begun, oldest first. */
+  readonly #kindToTimes = new Map<Limited, readonly number[]>();
   #connectedAt = -Infinity;
-  #burstAt = -Infinity;
   #alarmedAt = -Infinity;
-  #drainCheckedAt = -Infinity;
 
-  /** When the next question may be sent; the past when it may be sent immediately. */
-  get questionFrom(): number {
-    const oldest = this.#questions.at(-questionsPerSecond);
-    return oldest === undefined ? -Infinity : oldest + secondMs;
+  /** When the next one of a kind may begin; the past when it may begin immediately. */
+  findStart(kind: Limited): number {
+    const { count, withinMs } = limits[kind];
+    return (this.#kindToTimes.get(kind)?.at(-count) ?? -Infinity) + withinMs;
+  }
+
+  /** Answers whether one of a kind may begin now, and counts it as begun when it may. */
+  take(kind: Limited, now: number): boolean {
+    if (this.findStart(kind) > now) return false;
+    const times = [...(this.#kindToTimes.get(kind) ?? []), now];
+    this.#kindToTimes.set(kind, times.slice(-limits[kind].count));
+    return true;
   }
 
   /** When the last connect was begun. */
@@ -286,38 +293,9 @@ export class ProbeBudget {
     return this.#connectedAt;
   }
 
-  /** Answers whether a question may be sent now, and counts it as sent when it may. */
-  takeQuestion(now: number): boolean {
-    if (this.questionFrom > now) return false;
-    this.#questions = [...this.#questions, now].slice(-questionsPerSecond);
-    return true;
-  }
-
   /** Counts a connect as begun now. */
   noteConnect(now: number): void {
     this.#connectedAt = now;
-  }
-
-  /** Answers whether a burst of connects may begin now, and counts it as begun when it may. */
-  takeBurst(now: number): boolean {
-    if (now - this.#burstAt < burstRestMs) return false;
-    this.#burstAt = now;
-    return true;
-  }
-
-  /** Answers whether a pinger may make a connection now, and counts it as made when it may. */
-  takePingConnection(now: number): boolean {
-    const oldest = this.#pingConnections.at(-pingConnections) ?? -Infinity;
-    if (now - oldest < pingRestMs) return false;
-    this.#pingConnections = [...this.#pingConnections, now].slice(-pingConnections);
-    return true;
-  }
-
-  /** Answers whether a drain check may begin now, and counts it as begun when it may. */
-  takeDrainCheck(now: number): boolean {
-    if (now - this.#drainCheckedAt < drainCheckMs) return false;
-    this.#drainCheckedAt = now;
-    return true;
   }
 
   /**
@@ -332,14 +310,7 @@ export class ProbeBudget {
 
   /** Whether nothing in it limits anything any more. */
   isIdle(now: number): boolean {
-    const lastAt = Math.max(
-      this.#connectedAt,
-      this.#burstAt,
-      this.#alarmedAt,
-      this.#drainCheckedAt,
-      this.#questions.at(-1) ?? -Infinity,
-      this.#pingConnections.at(-1) ?? -Infinity,
-    );
+    const lastAt = Math.max(this.#connectedAt, this.#alarmedAt, ...[...this.#kindToTimes.values()].flat());
     return now - lastAt >= burstRestMs;
   }
 }

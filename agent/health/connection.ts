@@ -1,7 +1,6 @@
 import { type Clock, scheduleLimit } from '../../lib/clock.ts';
 import { type Endpoint, drainPorts, drainPortCount, formatEndpoint } from '../../lib/net.ts';
 import {
-  type DrainOutcome,
   drainCheckMs,
   type ReadyzOutcome,
   type HeldConnection,
@@ -30,45 +29,35 @@ const maxTries = 3;
 /** Far from the port before it: that one's neighbours are the next checks'. */
 const strideToNext = 13;
 
-/** Makes drain checks. */
-export class DrainChecks {
-  readonly #clock: Clock;
-  readonly #onDenied: () => void;
-  #isDenied = false;
-
-  /** `onDenied` is called once when this process may not use ports below 1024. */
-  constructor(clock: Clock, onDenied: () => void) {
-    this.#clock = clock;
-    this.#onDenied = onDenied;
-  }
-
-  /** As `checkDrain` of Apiserver. */
-  async check(endpoint: Endpoint, limitMs: number): Promise<DrainOutcome> {
-    const { kind } = await this.#connectFromDrainPort(endpoint, limitMs);
-    if (kind === 'open') return 'admitting';
-    if (kind !== 'refused') return 'unknown';
-    const ordinary = await connectOnce(this.#clock, endpoint, { limitMs, end: 'close' });
-    return ordinary.kind === 'open' ? 'drained' : 'unknown';
-  }
-
-  async #connectFromDrainPort(endpoint: Endpoint, limitMs: number): Promise<ConnectOutcome> {
-    const clock = this.#clock;
-    // The time of day: also the next process takes other ports than this one did within the last minute.
-    const turn = Math.floor(clock.date().getTime() / drainCheckMs);
-    let outcome: ConnectOutcome = { kind: 'untried', code: 'EADDRINUSE' };
-    for (let tries = 0; tries < maxTries && isTaken(outcome); tries += 1) {
-      const localPort = drainPorts.first + ((turn + tries * strideToNext) % drainPortCount);
-      outcome = await connectOnce(clock, endpoint, { limitMs, end: 'close', localPort });
+/** Makes drain checks. `onDenied` is called once when this process may not use ports below 1024. */
+function createDrainCheck(clock: Clock, onDenied: () => void): Apiserver['checkDrain'] {
+  let isDenied = false;
+  return async (endpoint, limitMs) => {
+    const outcome = await connectFromDrainPort(clock, endpoint, limitMs);
+    if (outcome.kind === 'untried' && outcome.code === 'EACCES' && !isDenied) {
+      isDenied = true;
+      onDenied();
     }
-    if (outcome.kind === 'untried' && outcome.code === 'EACCES') this.#noteDenied();
-    return outcome;
-  }
+    if (outcome.kind === 'open') return 'admitting';
+    if (outcome.kind !== 'refused') return 'unknown';
+    const ordinary = await connectOnce(clock, endpoint, { limitMs, end: 'close' });
+    return ordinary.kind === 'open' ? 'drained' : 'unknown';
+  };
+}
 
-  #noteDenied(): void {
-    if (this.#isDenied) return;
-    this.#isDenied = true;
-    this.#onDenied();
+async function connectFromDrainPort(
+  clock: Clock,
+  endpoint: Endpoint,
+  limitMs: number,
+): Promise<ConnectOutcome> {
+  // The time of day: also the next process takes other ports than this one did within the last minute.
+  const turn = Math.floor(clock.date().getTime() / drainCheckMs);
+  let outcome: ConnectOutcome = { kind: 'untried', code: 'EADDRINUSE' };
+  for (let tries = 0; tries < maxTries && isTaken(outcome); tries += 1) {
+    const localPort = drainPorts.first + ((turn + tries * strideToNext) % drainPortCount);
+    outcome = await connectOnce(clock, endpoint, { limitMs, end: 'close', localPort });
   }
+  return outcome;
 }
 
 function isTaken(outcome: ConnectOutcome): boolean {
@@ -333,7 +322,6 @@ export class TlsConnection implements HeldConnection {
       // Without a CA, the ones that Node trusts would do.
       credentials: authority === null ? null : credentials,
     };
-
     if (before !== null && isSameHandshake(before, now)) {
       this.#basis = { ...before, credentials: now.credentials };
     } else {
@@ -356,7 +344,8 @@ export class TlsConnection implements HeldConnection {
       const startLimit = () =>
         scheduleLimit(clock, limitMs, () => {
           end({ kind: 'silent' });
-          this.#giveUp();
+          // Its end is nobody's news from now on.
+          this.#socket = null;
           request.destroy();
         });
       let cancel = startLimit();
@@ -412,13 +401,8 @@ export class TlsConnection implements HeldConnection {
     });
   }
 
-  /** Its end is nobody's news from now on. */
-  #giveUp(): void {
-    this.#socket = null;
-  }
-
   #end(): void {
-    this.#giveUp();
+    this.#socket = null;
     this.#agent?.destroy();
     this.#agent = null;
   }
@@ -442,11 +426,10 @@ export function createApiserver({
   readCredentials = noCredentials,
   onNoDrainCheck = () => undefined,
 }: ApiserverOptions): Apiserver {
-  const drainChecks = new DrainChecks(clock, onNoDrainCheck);
   return {
     // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0029).
     connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),
-    checkDrain: (endpoint, limitMs) => drainChecks.check(endpoint, limitMs),
+    checkDrain: createDrainCheck(clock, onNoDrainCheck),
     openPingConnection,
     hold: (endpoint, onClose) =>
       new TlsConnection({ clock, endpoint, findAuthority, readCredentials, onClose }),
@@ -454,11 +437,22 @@ export function createApiserver({
 }
 
 /** Opens a connection for signs of life. No certificate is verified: nothing is sent but the smallest request. */
-export function openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection {
+export function openPingConnection(endpoint: Endpoint, { onReceived, onEnd }: PingListener): PingConnection {
   const { address, port } = endpoint;
   const socket = connect({ host: address, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
   socket.setNoDelay(true);
-  listen(socket, listener);
+  const receive = () => {
+    onReceived(false);
+  };
+  socket
+    // After the server's first message of the handshake: one that is slow takes several.
+    .on('keylog', receive)
+    .on('secureConnect', receive)
+    .on('data', () => {
+      onReceived(true);
+    })
+    .on('error', () => undefined)
+    .on('close', onEnd);
   // RFC 9110, section 9.3.7: useful as a "ping". Go's net/http answers it before any handler: no etcd, no audit, no queue.
   const request = `OPTIONS * HTTP/1.1\r\nHost: ${formatEndpoint(endpoint)}\r\n\r\n`;
   return {
@@ -473,19 +467,4 @@ export function openPingConnection(endpoint: Endpoint, listener: PingListener): 
       socket.destroy();
     },
   };
-}
-
-function listen(socket: TLSSocket, { onReceived, onEnd }: PingListener): void {
-  const receive = () => {
-    onReceived(false);
-  };
-  socket
-    // After the server's first message of the handshake: one that is slow takes several.
-    .on('keylog', receive)
-    .on('secureConnect', receive)
-    .on('data', () => {
-      onReceived(true);
-    })
-    .on('error', () => undefined)
-    .on('close', onEnd);
 }

@@ -36,22 +36,16 @@ export function judgeAll(
   return all.map((one) => judge(one, { others: all.filter((other) => other !== one), now, goneAt }));
 }
 
-/** Judges one that is not among its peers: they can corroborate its failure, and it corroborates none of theirs. */
-export function judgeAmong(one: EndpointHealth, peers: Peers): EndpointHealth {
-  return judge(one, peers);
-}
-
 interface Verdict {
   readonly state: HealthState;
   readonly reason: string;
 }
 
-function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
-  const { others, now } = peers;
+/** Judges one by its peers, which can corroborate its failure. */
+export function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
+  const { now } = peers;
   const death = findDeath(one);
-  if (death !== null) {
-    return judgeDeath(one, { reason: death, since: one.history.troubleSince, peers });
-  }
+  if (death !== null) return judgeDeath(one, death, peers);
   if (one.state === 'dead' && (one.history.connect !== 'open' || !isSomebody(one))) return one;
   if (one.history.isDrained || one.isDrained) return judgeHost(one, now);
   if (one.state === 'dead') return enter(one, comeBack(one, now), now);
@@ -60,7 +54,7 @@ function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
   const drain = findDrain(one);
   return drain === null
     ? enter({ ...one, unconfirmedFailure: null }, warm(one, now), now)
-    : judgeDrain(one, drain, { others, now });
+    : judgeDrain(one, drain, peers);
 }
 
 /** Why it is dead, or null. */
@@ -76,16 +70,10 @@ function findStill(one: EndpointHealth, { others, now }: Peers): Verdict | null 
   return isFreezeConfirmed(one, others, now) ? freezeVerdict : null;
 }
 
-interface Case {
-  readonly reason: string;
-  readonly since: number;
-  readonly peers: Peers;
-}
-
-function judgeDeath(one: EndpointHealth, { reason, since, peers }: Case): EndpointHealth {
+function judgeDeath(one: EndpointHealth, reason: string, peers: Peers): EndpointHealth {
   const { others, now } = peers;
   if (needsNoPeer(one, others)) return die(one, reason, peers);
-  const { consecutiveTimeouts } = one.history;
+  const { consecutiveTimeouts, troubleSince: since } = one.history;
   if (!others.some((other) => !other.isLocal && isCorroborating(other.history, since))) {
     // A refusal is answered before the others are asked again.
     if (consecutiveTimeouts === 0 && now - since < corroborationMs) return one;
@@ -115,7 +103,7 @@ function judgeHost(one: EndpointHealth, now: number): EndpointHealth {
 function judgeDrain(
   one: EndpointHealth,
   { reason, since, isGraceful }: Drain,
-  { others, now }: Pick<Peers, 'others' | 'now'>,
+  { others, now }: Peers,
 ): EndpointHealth {
   if (isGraceful && now < one.ejectionGraceUntil) return one;
   const corroborating = others.filter((other) => other.state !== 'dead' && other.history.readyAt >= since);

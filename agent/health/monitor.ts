@@ -16,24 +16,20 @@ import {
   ofFamily,
   isNews,
 } from './usable.ts';
-import { type EndpointHealth, lossWindowMs, judgeAmong, isWell, judgeAll } from './judge.ts';
+import { type EndpointHealth, lossWindowMs, judge, isWell, judgeAll } from './judge.ts';
 import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
 
 /** Who hangs for longer is not waited for: slow is not dead. */
 const maxWaitMs = 1500;
 
-/** What a command that runs once needs to probe for itself. */
-interface OneShotOptions {
-  readonly apiserver: Apiserver;
-  readonly clock: Clock;
-  readonly settings: ProbeSettings;
-}
-
 /**
  * Probes apiservers for as long as it takes to know: by the same rules as the agent, milliseconds when all are healthy. Who is
  * left out by rules that are there, and has not shown within that time that it is healthy, stays out.
  */
-export async function probeOnce(options: OneShotOptions, watched: Watched): Promise<HealthView> {
+export async function probeOnce(
+  options: Pick<MonitorOptions, 'apiserver' | 'clock' | 'settings'>,
+  watched: Watched,
+): Promise<HealthView> {
   const { clock } = options;
   return await new Promise((resolve) => {
     const monitor = new HealthMonitor({ ...options, onChange: () => undefined, onResult: finishWhenKnown });
@@ -139,10 +135,7 @@ interface Removal {
 }
 
 /** Whom a live source, the API or kube-proxy, lists: of one that lists nobody of a family nothing is known. */
-interface LiveList {
-  readonly endpoints: readonly Endpoint[];
-  readonly live: readonly Endpoint[];
-}
+type LiveList = Required<Pick<Watched, 'endpoints' | 'live'>>;
 
 /** Follows those who leave. */
 class Removals {
@@ -177,11 +170,7 @@ class Removals {
   learn(
     text: string,
     result: ProbeResult,
-    {
-      askedAt,
-      all,
-      now,
-    }: { readonly askedAt: number; readonly all: readonly EndpointHealth[]; readonly now: number },
+    { askedAt, all, now }: Record<'askedAt' | 'now', number> & { readonly all: readonly EndpointHealth[] },
   ): void {
     if (!this.asked.some((endpoint) => formatEndpoint(endpoint) === text)) return;
     this.#removals = this.#removals.flatMap((removal) => {
@@ -189,7 +178,7 @@ class Removals {
       if (formatEndpoint(endpoint) !== text) return [removal];
       const listed = this.#findListed(endpoint.family, all);
       const next = { ...removal.health, history: addResult(history, result, askedAt) };
-      const health = judgeAmong(next, { others: listed, now, goneAt: [] });
+      const health = judge(next, { others: listed, now, goneAt: [] });
       if (!isInGoodHealth(health)) return [];
       if (result.kind !== 'ready') return [{ ...removal, health }];
       const good = listed.length > 0 && listed.every((one) => isWell(one)) ? removal.good + 1 : 0;
@@ -248,7 +237,8 @@ const maxDeparted = 8;
 export class HealthMonitor {
   readonly #options: MonitorOptions;
   readonly #probers = new Map<string, Prober>();
-  readonly #budgets = new ProbeBudgets();
+  /** By text, also of apiservers that are not probed any more, as long as they limit anything. */
+  readonly #budgets = new Map<string, ProbeBudget>();
   readonly #removals = new Removals();
   readonly #losses = new Losses();
   #all: readonly EndpointHealth[] = [];
@@ -312,12 +302,7 @@ export class HealthMonitor {
 
   /** Begins to probe those that are new and ends it for those that are gone. Answers the view immediately, without waiting for a probe. */
   watch(watched: Watched): HealthView {
-    const {
-      endpoints: listed,
-      localAddresses,
-      fallbackEndpoints: fallbackEndpoints = [],
-      own = [],
-    } = watched;
+    const { endpoints: listed, localAddresses, fallbackEndpoints = [], own = [] } = watched;
     if (this.#isStopped) return this.view;
     // Whom no probe has shown yet is as the rules have it, once these are known (docs/adr/0017).
     if (this.#isBlind) this.#all = this.#all.filter(({ history }) => history !== emptyHistory);
@@ -371,7 +356,9 @@ export class HealthMonitor {
       this.#probers.delete(text);
     }
     for (const [text, endpoint] of probed) if (!this.#probers.has(text)) this.#startProber(endpoint);
-    this.#budgets.forgetIdle(new Set(probed.keys()), this.#options.clock.now());
+    const now = this.#options.clock.now();
+    for (const [text, budget] of this.#budgets)
+      if (!probed.has(text) && budget.isIdle(now)) this.#budgets.delete(text);
   }
 
   /** Whether no listed apiserver is healthy; once that is so, until one of them has given a good answer since. */
@@ -406,7 +393,8 @@ export class HealthMonitor {
     const onResult = (result: ProbeResult, askedAt: number) => {
       this.#learn(text, result, askedAt);
     };
-    const budget = this.#budgets.of(text);
+    const budget = this.#budgets.get(text) ?? new ProbeBudget();
+    this.#budgets.set(text, budget);
     this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, budget, onResult }));
   }
 
@@ -440,7 +428,7 @@ export class HealthMonitor {
       if (formatEndpoint(one.endpoint) !== text) return one;
       const history = addResult(one.history, result, askedAt);
       const goneAt = this.#losses.besides([one, ...this.#all]);
-      return judgeAmong({ ...one, history }, { others: this.#all, now, goneAt });
+      return judge({ ...one, history }, { others: this.#all, now, goneAt });
     });
     this.#losses.note(this.#departed, now);
     if (this.departed.get(text)?.staleConnections !== before) this.#options.onDepartedChange?.();
@@ -450,29 +438,12 @@ export class HealthMonitor {
   #askOthers(text: string, since: number): void {
     const one = this.#find(text);
     if (one?.state !== 'ready') return;
-    if (!this.#budgets.of(text).takeAlarm(one.history.readyAt, this.#options.clock.now())) return;
+    const now = this.#options.clock.now();
+    if (this.#budgets.get(text)?.takeAlarm(one.history.readyAt, now) !== true) return;
     for (const { endpoint } of this.#all) {
       const other = formatEndpoint(endpoint);
       if (other !== text) this.#probers.get(other)?.askSince(since);
     }
-  }
-}
-
-/** The budgets of all apiservers, by their text. */
-class ProbeBudgets {
-  readonly #budgets = new Map<string, ProbeBudget>();
-
-  /** The budget of one: always the same while it limits anything. */
-  of(text: string): ProbeBudget {
-    const budget = this.#budgets.get(text) ?? new ProbeBudget();
-    this.#budgets.set(text, budget);
-    return budget;
-  }
-
-  /** Forgets those of apiservers that are not probed any more, as soon as nothing depends on them. */
-  forgetIdle(probed: ReadonlySet<string>, now: number): void {
-    for (const [text, budget] of this.#budgets)
-      if (!probed.has(text) && budget.isIdle(now)) this.#budgets.delete(text);
   }
 }
 

@@ -139,7 +139,7 @@ export class Prober {
   async #checkDrain(): Promise<void> {
     const { apiserver, clock, endpoint, timeoutMs, budget, onResult } = this.#options;
     const askedAt = clock.now();
-    if (this.#isCheckingDrain || !budget.takeDrainCheck(askedAt)) return;
+    if (this.#isCheckingDrain || !budget.take('drainCheck', askedAt)) return;
     this.#isCheckingDrain = true;
     const outcome = await apiserver.checkDrain(endpoint, timeoutMs);
     this.#isCheckingDrain = false;
@@ -179,7 +179,7 @@ export class Prober {
     const wasSettled = closedAt - (this.#answeringSince ?? closedAt) >= settledMs;
     this.#closedAt = closedAt;
     this.#answeringSince = null;
-    if (!budget.takeBurst(closedAt)) return;
+    if (!budget.take('burst', closedAt)) return;
     this.#beginBurst(closedAt);
     if (!wasSettled) return;
     this.#heldEndedAt = closedAt;
@@ -235,8 +235,8 @@ export class Prober {
     this.#cancelQuestion();
     // Who accepts no connection is not asked, but over one that may live.
     const isAsked = this.#isAccepting || (this.#isUnresponsive && this.#held.isOpen);
-    if (isAsked && !budget.takeQuestion(askedAt)) {
-      this.#waitToAsk(budget.questionFrom);
+    if (isAsked && !budget.take('question', askedAt)) {
+      this.#waitToAsk(budget.findStart('question'));
       return;
     }
     const outcome = isAsked ? await this.#send(askedAt) : null;
@@ -299,11 +299,8 @@ export const settledMs = 2000;
 const freshMs = 1000;
 
 /** The dependencies of a pinger, and its listener. */
-interface PingerOptions {
-  readonly endpoint: Endpoint;
+interface PingerOptions extends Pick<ProberOptions, 'endpoint' | 'clock' | 'budget'> {
   readonly apiserver: Pick<Apiserver, 'openPingConnection'>;
-  readonly clock: Clock;
-  readonly budget: ProbeBudget;
   /** Whether the last connect was accepted: nobody else is asked. */
   readonly isAccepting: () => boolean;
   /** Called when the peer has ended the connection that is pinged on, and that answered for a while. */
@@ -401,7 +398,7 @@ export class Pinger {
   #open(): Line | null {
     const { apiserver, endpoint, clock, budget } = this.#options;
     const openedAt = clock.now();
-    if (!budget.takePingConnection(openedAt)) return null;
+    if (!budget.take('pingConnection', openedAt)) return null;
     const line: Line = {
       openedAt,
       connection: apiserver.openPingConnection(endpoint, {

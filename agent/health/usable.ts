@@ -90,9 +90,11 @@ export interface Usable extends Sourced<readonly Endpoint[]> {
   readonly isSubstitute?: boolean;
 }
 
-/** Whom a VIP could be balanced over, see `Candidates`. */
-interface Choices extends Sourced<readonly Endpoint[]> {
+/** Whom a VIP could be balanced over, and where they are known from. */
+export interface Choices extends Sourced<readonly Endpoint[]> {
+  /** Apiservers that other sources list, or any source listed before: used when no listed one is healthy. */
   readonly fallbackEndpoints: readonly Endpoint[];
+  /** Where this host's own apiserver would be, used when no other one is healthy. Null if a source lists it. */
   readonly own: Endpoint | null;
 }
 
@@ -203,23 +205,19 @@ const unknown: InitialState = { state: 'dead', reason: 'no apiserver has answere
 
 const leftOut = 'the rules from before this start do not use it, and it has not been ready since';
 
-/** What a process begins with, for one family. */
-interface Beginning {
-  readonly listed: readonly Endpoint[];
-  /** The apiservers that vipnat's intact rules send connections to; empty without such rules. */
-  readonly inUse: readonly Endpoint[];
-}
-
 /**
- * The state of an apiserver in a process that has just started, by the rules that the process before it wrote. An apiserver
- * in use is trusted; any other has to prove itself. Without rules, all are trusted. Pure.
+ * The state of an apiserver in a process that has just started, by the rules that the process before it wrote: those of its family that
+ * are listed, and that are in use, one at least. One in use is trusted; any other has to prove itself. Pure.
  */
-function beginWith(endpoint: Endpoint, { listed, inUse }: Beginning): InitialState {
-  const used = new Set(inUse.map(formatEndpoint));
-  if (used.size === 0 || used.has(formatEndpoint(endpoint))) return trusted;
-  const isListed = (one: Endpoint) => used.has(formatEndpoint(one));
+function beginWith(
+  endpoint: Endpoint,
+  listed: readonly Endpoint[],
+  inUse: readonly Endpoint[],
+): InitialState {
+  if (includes(inUse, endpoint)) return trusted;
   // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
-  return { state: listed.some(isListed) ? 'warming' : 'draining', reason: leftOut };
+  const isServed = listed.some((one) => includes(inUse, one));
+  return { state: isServed ? 'warming' : 'draining', reason: leftOut };
 }
 
 /** Those of one family. Pure. */
@@ -247,9 +245,8 @@ export function see(endpoint: Endpoint, { all, known, watched }: Scene): Initial
   const { endpoints, own = [], inUse = [] } = watched;
   const isFirst = !all.some((one) => one.endpoint.family === family);
   if (includes(own, endpoint) && !(isFirst && includes(inUse, endpoint))) return unknown;
-  if (isFirst && inUse.some((one) => one.family === family)) {
-    return beginWith(endpoint, { listed: ofFamily(endpoints, family), inUse: ofFamily(inUse, family) });
-  }
+  const used = ofFamily(inUse, family);
+  if (isFirst && used.length > 0) return beginWith(endpoint, ofFamily(endpoints, family), used);
   const isServed = known.some(
     (one) => one.state === 'ready' || (one.state === 'draining' && one.endpoint.family === family),
   );
