@@ -69,14 +69,11 @@ export function readDocument(text: string, path: string): SourceReading {
   if (contents === null || (isScalar(contents) && contents.value === null)) {
     return { settings: new Map(), problems: [] };
   }
-  if (!isMap(contents)) {
-    const problem = `${path} holds no map of options. Example: vip: 10.0.0.50:6443`;
-    return { settings: new Map(), problems: [{ text: problem, line: 0 }] };
-  }
+  if (!isMap(contents)) return refuse(`${path} holds no map of options. Example: vip: 10.0.0.50:6443`);
   return readPairs(contents.items, {
     path,
     text,
-    locate: (node) => lineCounter.linePos(startOf(node)).line,
+    locate: (node) => lineCounter.linePos(findRange(node)[0]).line,
   });
 }
 
@@ -155,7 +152,7 @@ function readPairs(pairs: readonly Pair[], source: Located): SourceReading {
 function findBareEndpoint(node: unknown, text: string): { node: unknown; text: string } | undefined {
   return (isSeq(node) ? node.items : [])
     .filter((item) => !isScalar(item))
-    .map((item) => ({ node: item, text: text.slice(startOf(item), endOf(item)) }))
+    .map((item) => ({ node: item, text: text.slice(...findRange(item)) }))
     .find((item) => bareEndpoint.test(item.text));
 }
 
@@ -193,13 +190,8 @@ function readScalar(node: unknown): unknown {
   return node.source ?? JSON.stringify(node.value);
 }
 
-function startOf(node: unknown): number {
+/** Where a node begins, and where its value ends, in front of comments. */
+function findRange(node: unknown): readonly [start: number, end: number] {
   const { range } = node as { range?: readonly [number, number, number] | null };
-  return range?.[0] ?? 0;
-}
-
-/** Behind the node's value, in front of comments. */
-function endOf(node: unknown): number {
-  const { range } = node as { range?: readonly [number, number, number] | null };
-  return range?.[1] ?? 0;
+  return [range?.[0] ?? 0, range?.[1] ?? 0];
 }

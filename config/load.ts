@@ -16,7 +16,7 @@ import {
   formatSource,
   describeOption,
   nameVariable,
-  splitList,
+  readSettings,
   nameFlag,
 } from './options.ts';
 import { findNearest, toPrintableLine } from '../lib/text.ts';
@@ -56,7 +56,14 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
   const { flags, environment, file, isForElsewhere = false, agent = new Map() } = sources;
   const fromEnvironment = readEnvironment(environment);
   const fromFile = await readFile(file);
-  const own = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readFlags(flags)]);
+  const own = new Map([
+    ...fromFile.settings,
+    ...fromEnvironment.settings,
+    ...readSettings(
+      (name) => flags[name],
+      () => '',
+    ),
+  ]);
   const settings = new Map([...fitAgentSettings(agent, own), ...own]);
   const { values, problems, unreadable } = checkValues(settings);
   const isFileLost = fromFile.problems.length > 0 && fromFile.settings.size === 0;
@@ -286,13 +293,11 @@ export function readTick(environment: Environment): number | undefined {
 
 /** The settings that VIPNAT_* variables give. An empty one counts as not set; an unknown one is a problem. */
 export function readEnvironment(environment: Environment): SourceReading {
-  const settings = new Map<string, Setting>();
-  for (const name of optionNames) {
-    const variable = nameVariable(name);
-    const text = environment[variable];
-    if (text === undefined || text === '') continue;
-    settings.set(name, { value: describeOption(name).isList ? splitList(text) : text, from: () => variable });
-  }
+  const find = (name: OptionName) => {
+    const text = environment[nameVariable(name)];
+    return text === '' ? undefined : text;
+  };
+  const settings = readSettings(find, nameVariable);
   return { settings, problems: findUnknown(environment).map((text) => ({ text, line: null })) };
 }
 
@@ -364,16 +369,5 @@ function formatDuration(ms: number): string {
   return `${Number(ms.toFixed(3))}ms`;
 }
 
-/** Option name to what its flag was given: every text of a list option, or the last one of another. */
+/** Option name to what its flag was given: every text of a list option, or the last one of another. Unknown flags are ignored. */
 export type Flags = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-/** The settings that flags give. Unknown flags are ignored: the command line has refused them. */
-function readFlags(flags: Flags): Settings {
-  const given = optionNames.flatMap((name): [string, Setting][] => {
-    const texts = flags[name];
-    if (texts === undefined) return [];
-    const value = describeOption(name).isList ? [texts].flat().flatMap(splitList) : texts;
-    return [[name, { value, from: () => '' }]];
-  });
-  return new Map(given);
-}

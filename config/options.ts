@@ -12,23 +12,35 @@ import * as z from 'zod/mini';
 import type { IptablesDialect } from '../lib/kernel/port.ts';
 import { type LogLevel, type LogFormat, logLevels, logFormats } from '../lib/telemetry/log.ts';
 
-const from = () => 'the running agent';
-
 /**
  * The settings that a running agent reports, option name to texts, checked as whatever a person gives; null when
  * one of them makes no sense here. Options that this version does not know are left out, and so is a CA that is in a file
  * of the agent's container only. Pure but for that file.
  */
 export function readAgentSettings(options: Readonly<Record<string, readonly string[]>>): Settings | null {
-  const settings = optionNames.flatMap((name): [OptionName, Setting][] => {
+  const find = (name: OptionName) => {
     const texts = Object.hasOwn(options, name) ? (options[name] ?? []) : [];
     const [first] = texts;
-    if (first === undefined) return [];
-    if (name === 'caFile' && readCertificates(first) === null) return [];
-    return [[name, { value: describeOption(name).isList ? texts.flatMap(splitList) : first, from }]];
+    if (first === undefined || (name === 'caFile' && readCertificates(first) === null)) return undefined;
+    return describeOption(name).isList ? texts : first;
+  };
+  const settings = readSettings(find, () => 'the running agent');
+  const raw = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
+  return schema.safeParse(raw).success ? settings : null;
+}
+
+/** The settings of a source that has texts: of a list option, several values in each. */
+export function readSettings(
+  find: (name: OptionName) => string | readonly string[] | undefined,
+  nameSource: (name: OptionName) => string,
+): Settings {
+  const found = optionNames.flatMap((name): [string, Setting][] => {
+    const texts = find(name);
+    if (texts === undefined) return [];
+    const value = describeOption(name).isList ? [texts].flat().flatMap(splitList) : texts;
+    return [[name, { value, from: () => nameSource(name) }]];
   });
-  const raw = Object.fromEntries(settings.map(([name, { value }]) => [name, value]));
-  return schema.safeParse(raw).success ? new Map(settings) : null;
+  return new Map(found);
 }
 
 /** The agent's settings that fit a person's own: where other virtual IPs are given, addresses of families that have none do not. */
@@ -120,16 +132,23 @@ const defaultVipPort = 6443;
 const wrongKind = { error: ({ input }: { input?: unknown }) => `must be text, not ${nameKind(input)}` };
 
 /** Reads `ADDR[:PORT]` of an address that one host can hold. */
-export const vip = z.pipe(z.string(wrongKind), z.transform(toEndpoint(defaultVipPort)));
+export const vip = read(toEndpoint(defaultVipPort));
 
 /** Reads `ADDR:PORT` of an address that one host can hold; names are not resolved. */
-const endpoint = z.pipe(z.string(wrongKind), z.transform(toEndpoint()));
+const endpoint = read(toEndpoint());
 
 /** Reads `ADDR:PORT` of an address that a server can listen at, or `off`, which is null. */
-export const listenAddress = z.pipe(z.string(wrongKind), z.transform(toListenAddress));
+export const listenAddress = read(toListenAddress);
 
 /** Reads `ADDR` of an address that one host or one Service can hold. */
-export const address = z.pipe(z.string(wrongKind), z.transform(toAddress));
+export const address = read(toAddress);
+
+/** A schema of texts that stand for something. */
+type Text<T> = z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<T, string>>;
+
+function read<T>(transform: (text: string, context: Context) => T): Text<T> {
+  return z.pipe(z.string(wrongKind), z.transform(transform));
+}
 
 /** Reads a list of values, each by the same schema. */
 function list<T extends z.core.SomeType>(element: T): z.ZodMiniArray<T> {
@@ -145,36 +164,24 @@ function choice<const T extends readonly string[]>(choices: T): z.ZodMiniEnum<{ 
 }
 
 /** Reads a duration between two bounds, as `250ms` or `1.5s`; answers milliseconds. */
-export function duration(
-  leastMs: number,
-  mostMs: number,
-): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
-  return z.pipe(
-    z.string(wrongKind),
-    z.transform((text: string, context: Context) => {
-      const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
-      if (digits === undefined) return refuse(context, 'is not a duration with its unit, ms or s');
-      const ms = Number(digits) * (unit === 's' ? 1000 : 1);
-      return ms >= leastMs && ms <= mostMs
-        ? ms
-        : refuse(context, `is not between ${leastMs}ms and ${mostMs / 1000}s`);
-    }),
-  );
+export function duration(leastMs: number, mostMs: number): Text<number> {
+  return read((text, context) => {
+    const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
+    if (digits === undefined) return refuse(context, 'is not a duration with its unit, ms or s');
+    const ms = Number(digits) * (unit === 's' ? 1000 : 1);
+    return ms >= leastMs && ms <= mostMs
+      ? ms
+      : refuse(context, `is not between ${leastMs}ms and ${mostMs / 1000}s`);
+  });
 }
 
 /** Reads a whole number between two bounds, in plain decimal. */
-export function wholeNumber(
-  least: number,
-  most: number,
-): z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<number, string>> {
-  return z.pipe(
-    z.string(wrongKind),
-    z.transform((text: string, context: Context) => {
-      const value = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
-      if (value >= least && value <= most) return value;
-      return refuse(context, `is not a whole number from ${least} to ${most}`);
-    }),
-  );
+export function wholeNumber(least: number, most: number): Text<number> {
+  return read((text, context) => {
+    const value = /^\d{1,9}$/.test(text) ? Number(text) : NaN;
+    if (value >= least && value <= most) return value;
+    return refuse(context, `is not a whole number from ${least} to ${most}`);
+  });
 }
 
 /** No command line can hold a NUL, and nobody can read a path with a line break. */
@@ -288,9 +295,6 @@ export type Mode = (typeof modes)[number];
 /** One of proxyModes. */
 export type ProxyMode = (typeof proxyModes)[number];
 
-/** One of masquerades. */
-type Masquerade = (typeof masquerades)[number];
-
 /** The whole configuration, checked, with defaults filled in: what flags, VIPNAT_* and the file come to. */
 export interface Config {
   /** The virtual IPs in the order given, each once, unicast addresses only. Empty only for cleanup. */
@@ -303,7 +307,7 @@ export interface Config {
   readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
   /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
   readonly endpoints: readonly Endpoint[];
-  readonly masquerade: Masquerade;
+  readonly masquerade: (typeof masquerades)[number];
   readonly sysctls: (typeof sysctlChoices)[number];
   readonly localClients: (typeof localClientChoices)[number];
   /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
