@@ -23,6 +23,7 @@ import { kubernetesService } from '../lib/kube-proxy/read.ts';
 import {
   type Family,
   families,
+  mapFamilies,
   type Endpoint,
   parseAddress,
   sortEndpoints,
@@ -127,13 +128,10 @@ export function toApiView(
   isCurrent: boolean,
 ): ApiView {
   const readings = (slices ?? []).map(readSlice);
-  const found = families.map(
-    (family) => [family, join(readings.filter((one) => one.family === family))] as const,
-  );
   const affinity = readAffinity(service);
   const refused = [...readings.flatMap((one) => one.refused), ...affinity.refused];
   return {
-    endpoints: Object.fromEntries(found.filter(([, finding]) => finding !== null)),
+    endpoints: mapFamilies((family) => join(readings.filter((one) => one.family === family))),
     clusterIps: readClusterIps(service),
     affinitySeconds: affinity.seconds,
     refused: refused.slice(0, maxRefused),
@@ -191,8 +189,8 @@ function isPort(port: number): boolean {
   return Number.isInteger(port) && port > 0 && port < 65_536;
 }
 
-function join(readings: readonly SliceReading[]): Sourced<readonly Endpoint[]> | null {
-  if (readings.length === 0) return null;
+function join(readings: readonly SliceReading[]): Sourced<readonly Endpoint[]> | undefined {
+  if (readings.length === 0) return undefined;
   const names = readings.map(({ name }) => name).sort();
   return { value: sortEndpoints(readings.flatMap(({ endpoints }) => endpoints)), seenIn: nameSlices(names) };
 }

@@ -1,12 +1,12 @@
-import { type Observation, findProxyBackends, findProxyAffinity } from './observe/observe.ts';
-import { type ServiceState, recallFamily } from './observe/kube-proxy.ts';
+import { type Observation, findProxyPart } from './observe/observe.ts';
+import type { ServiceState } from './observe/kube-proxy.ts';
 import type { Config } from '../config/options.ts';
 import type { VipCandidates, Candidates } from './decide/decision.ts';
 import {
   type Family,
   areSameEndpoints,
   type Endpoint,
-  families,
+  mapFamilies,
   sortEndpoints,
   formatEndpoint,
   type Scope,
@@ -43,17 +43,16 @@ export function findCandidates(
 interface CandidateInput {
   readonly observation: Observation;
   readonly memory: ServiceState;
-  readonly config: Config;
+  readonly config: Pick<Config, 'endpoints' | 'vips'>;
 }
 
 function findCandidatesOf(family: Family, { observation, memory, config }: CandidateInput): Candidates {
-  const { endpoints, previousEndpoints } = recallFamily(memory, family);
   return chooseEndpoints({
     ...findLiveSources(family, { observation, memory, config }),
     family,
     configured: config.endpoints,
-    remembered: endpoints,
-    previousEndpoints,
+    remembered: memory.endpoints[family] ?? null,
+    previousEndpoints: memory.previousEndpoints[family] ?? [],
     installed: listInstalled(family, observation, config.vips),
     vips: config.vips,
     addresses: observation.addresses,
@@ -67,28 +66,26 @@ function findCandidatesOf(family: Family, { observation, memory, config }: Candi
  */
 export function findLiveSources(
   family: Family,
-  {
-    observation,
-    memory,
-    config,
-  }: Pick<CandidateInput, 'observation' | 'memory'> & {
-    readonly config: Pick<Config, 'endpoints' | 'vips'>;
-  },
+  { observation, memory, config }: CandidateInput,
 ): LiveSources {
-  const isLeftOver = observation.isProxyAbsent === true && hasConfigured(family, config);
-  const kubeProxy = isLeftOver
+  const kubeProxy = isLeftOver(family, observation, config)
     ? null
-    : findProxyBackends(observation.views[family], observation.proxyMode.value);
+    : findProxyPart(observation.views[family], observation.proxyMode.value).backends;
   const api = memory.api?.endpoints[family] ?? null;
   if (memory.api?.isCurrent !== false) return { api, kubeProxy };
-  const { proxyOnly: before } = recallFamily(memory, family);
+  const before = memory.proxyOnly[family] ?? [];
   const isNewer =
     kubeProxy !== null && kubeProxy.value.length > 0 && !areSameEndpoints(before, kubeProxy.value);
   return { api: isNewer ? null : api, kubeProxy };
 }
 
-function hasConfigured(family: Family, { endpoints, vips }: Pick<Config, 'endpoints' | 'vips'>): boolean {
-  return admit({ value: endpoints, seenIn: '--endpoints' }, family, vips).admitted.length > 0;
+function isLeftOver(
+  family: Family,
+  { isProxyAbsent }: Observation,
+  { endpoints, vips }: CandidateInput['config'],
+): boolean {
+  const { admitted } = admit({ value: endpoints, seenIn: '--endpoints' }, family, vips);
+  return isProxyAbsent === true && admitted.length > 0;
 }
 
 /**
@@ -104,10 +101,9 @@ function findAffinity(
   const { api } = memory;
   // Only a Service that the API reported has ClusterIPs.
   if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
-  const view = observation.views[family];
-  const mode = observation.proxyMode.value;
-  if (findProxyBackends(view, mode) !== null) return findProxyAffinity(view, mode);
-  return recallFamily(memory, family).affinitySeconds ?? findWrittenAffinity(family, observation, vips);
+  const { backends, affinitySeconds } = findProxyPart(observation.views[family], observation.proxyMode.value);
+  if (backends !== null) return affinitySeconds;
+  return memory.affinity[family] ?? findWrittenAffinity(family, observation, vips);
 }
 
 /** The affinity of each family, kept for syncs at which no source knows it. */
@@ -116,9 +112,7 @@ export function rememberAffinity(
   vips: readonly Endpoint[],
   memory: ServiceState,
 ): ServiceState['affinity'] {
-  return Object.fromEntries(
-    families.map((family) => [family, findAffinity(family, observation, vips, memory)]),
-  );
+  return mapFamilies((family) => findAffinity(family, observation, vips, memory));
 }
 
 /** There is one Service: of VIPs that contradict each other the longest time is taken, in whatever order they are. */
@@ -181,10 +175,10 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     if (admitted.length > 0) {
       const isFromApi = candidate === api;
       const others = [...candidates.slice(index + 1).flatMap(({ value }) => value), ...previousEndpoints];
-      const named = findFallback(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
+      const named = without(admit({ value: others, seenIn: '' }, family, vips).admitted, admitted);
       const own = findOwnEndpoint({ family, addresses, vips, listed: admitted, others: named });
       const { seenIn } = candidate;
-      const fallbackEndpoints = without(named, own);
+      const fallbackEndpoints = without(named, own === null ? [] : [own]);
       const unused = isLive ? describeUnused({ value: admitted, seenIn }, { configured, family, vips }) : [];
       const refused = [...listOnce(refusals).map(({ sentence }) => sentence), ...unused];
       return { value: sortEndpoints(admitted), seenIn, refused, isFromApi, isLive, fallbackEndpoints, own };
@@ -237,9 +231,10 @@ function describeNoAnswer(hasApi: boolean): string {
   return `${hasApi ? 'the API, ' : ''}kube-proxy's rules and --endpoints name none`;
 }
 
-function findFallback(others: readonly Endpoint[], chosen: readonly Endpoint[]): Endpoint[] {
-  const texts = new Set(chosen.map(formatEndpoint));
-  return sortEndpoints(others.filter((endpoint) => !texts.has(formatEndpoint(endpoint))));
+/** Those that are not among others, sorted. */
+function without(endpoints: readonly Endpoint[], others: readonly Endpoint[]): Endpoint[] {
+  const texts = new Set(others.map(formatEndpoint));
+  return sortEndpoints(endpoints.filter((endpoint) => !texts.has(formatEndpoint(endpoint))));
 }
 
 /** Keeps what the API, kube-proxy or `--endpoints` named last, for the time when none does but the apiservers are there. */
@@ -367,31 +362,29 @@ function isHostAddress({ family, address, device }: LocalAddress, vips: readonly
   return classifyAddress({ family, text: address }) === 'unicast';
 }
 
-/** Those that are not this one. Pure. */
-function without(endpoints: readonly Endpoint[], one: Endpoint | null): Endpoint[] {
-  return endpoints.filter((other) => one === null || formatEndpoint(other) !== formatEndpoint(one));
+type SeenRules = Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect'>;
+
+/** All of a family, those that packets get to first. Also the other dialects': the choice may have changed since they were written. */
+function listRulesets(
+  family: Family,
+  { rulesets, nftRulesets, dialect }: SeenRules,
+): SeenRules['rulesets' | 'nftRulesets'][number][] {
+  return [...rulesets, ...nftRulesets]
+    .filter((seen) => seen.family === family)
+    .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value));
 }
 
 /** What vipnat's rules do with a VIP, by an agent that may be gone: those that packets get to come first. Pure. */
 export function findInstalled(
   vip: Endpoint,
-  {
-    rulesets,
-    nftRulesets,
-    dialect,
-    views,
-  }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,
+  observation: SeenRules & Pick<Observation, 'views'>,
 ): InstalledBalance | null {
-  const service = views[vip.family].ipvs.server?.value;
-  // Also the other dialects': the choice may have changed since they were written.
-  const written = [...rulesets, ...nftRulesets]
-    .filter((seen) => seen.family === vip.family)
-    .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value))
-    .map((seen) =>
-      seen.dialect === 'nftables'
-        ? readFromNft(seen.table, vip)
-        : readFromIptables(seen.tables.get('nat'), vip),
-    );
+  const service = observation.views[vip.family].ipvs.server?.value;
+  const written = listRulesets(vip.family, observation).map((seen) =>
+    seen.dialect === 'nftables'
+      ? readFromNft(seen.table, vip)
+      : readFromIptables(seen.tables.get('nat'), vip),
+  );
   const found = written.find((one) => one !== null) ?? null;
   // Rules of the mode cluster-ip read like those to one apiserver, and the Service's virtual server is none.
   const isService = ({ address, port }: Endpoint) => address === service?.clusterIp && port === service.port;
@@ -399,31 +392,23 @@ export function findInstalled(
 }
 
 /** The apiservers of a family whose replies vipnat's rules are about, of the dialect that rules are written to or else of another. Pure. */
-export function listAnswering(
-  family: Family,
-  { rulesets, nftRulesets, dialect }: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect'>,
-): readonly Endpoint[] {
-  const found = [...rulesets, ...nftRulesets]
-    .filter((seen) => seen.family === family)
-    .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value))
-    .map((seen) =>
-      seen.dialect === 'nftables'
-        ? readNftApiservers(seen.table)
-        : readIptablesApiservers(seen.tables.get('filter')),
-    );
+export function listAnswering(family: Family, observation: SeenRules): readonly Endpoint[] {
+  const found = listRulesets(family, observation).map((seen) =>
+    seen.dialect === 'nftables'
+      ? readNftApiservers(seen.table)
+      : readIptablesApiservers(seen.tables.get('filter')),
+  );
   return found.find((one) => one.length > 0) ?? [];
 }
 
 /** The apiservers that vipnat's rules send connections to, whichever of these VIPs they are for, sorted. Pure. */
 export function listInstalled(
   family: Family,
-  observation: Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect' | 'views'>,
+  observation: Parameters<typeof findInstalled>[1],
   vips: readonly Endpoint[],
 ): Endpoint[] {
   const written = vips
     .filter((vip) => vip.family === family)
     .flatMap((vip) => findInstalled(vip, observation)?.backends ?? []);
-  return sortEndpoints([
-    ...new Map(written.map((endpoint) => [formatEndpoint(endpoint), endpoint])).values(),
-  ]);
+  return sortEndpoints(written);
 }

@@ -4,6 +4,7 @@ import {
   type Endpoint,
   type Family,
   families,
+  mapFamilies,
   formatEndpoint,
   parseEndpoint,
   classifyAddress,
@@ -27,7 +28,7 @@ import {
 import { createHash } from 'node:crypto';
 import type { Observation } from './observe/observe.ts';
 import type { Config } from '../config/options.ts';
-import { type ServiceState, recallFamily } from './observe/kube-proxy.ts';
+import type { ServiceState } from './observe/kube-proxy.ts';
 import type { Sourced } from '../lib/text.ts';
 
 /** A full disk is not tried at every sync. */
@@ -73,10 +74,10 @@ function groupByFamily<T>(
   endpoints: readonly Endpoint[],
   render: (endpoints: readonly Endpoint[]) => T,
 ): Partial<Record<Family, T>> {
-  const found = families.map((family) => [family, endpoints.filter((one) => one.family === family)] as const);
-  return Object.fromEntries(
-    found.filter(([, value]) => value.length > 0).map(([family, value]) => [family, render(value)]),
-  );
+  return mapFamilies((family) => {
+    const found = endpoints.filter((one) => one.family === family);
+    return found.length === 0 ? undefined : render(found);
+  });
 }
 
 /** Saves the apiservers whenever they have changed, and when what was saved is no longer there. */
@@ -371,15 +372,10 @@ export function rememberApiservers(
 
 /** A memory without those who were taken from the lists on purpose: they are no fallback (docs/adr/0003). Pure. */
 export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<string>): ReconcileState {
-  const previousEndpoints = families.map((family) => {
-    const kept = (memory.previousEndpoints[family] ?? []).filter(
-      (endpoint) => !removed.has(formatEndpoint(endpoint)),
-    );
-    return [family, kept] as const;
-  });
-  return removed.size === 0
-    ? memory
-    : { ...memory, previousEndpoints: Object.fromEntries(previousEndpoints) };
+  if (removed.size === 0) return memory;
+  const isKept = (endpoint: Endpoint) => !removed.has(formatEndpoint(endpoint));
+  const previousEndpoints = mapFamilies((family) => (memory.previousEndpoints[family] ?? []).filter(isKept));
+  return { ...memory, previousEndpoints };
 }
 
 /**
@@ -388,65 +384,43 @@ export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<strin
  */
 export function forgetService(memory: ReconcileState, { views }: Pick<Observation, 'views'>): ReconcileState {
   const service = families.flatMap((family) => views[family].ipvs.server?.value ?? []);
-  const isService = ({ address, port }: Endpoint) =>
-    service.some((one) => one.clusterIp === address && one.port === port);
-  const isKnown = families.some((family) =>
-    [...(memory.endpoints[family]?.value ?? []), ...(memory.previousEndpoints[family] ?? [])].some(isService),
-  );
-  if (!isKnown) return memory;
+  const isOther = ({ address, port }: Endpoint) =>
+    !service.some((one) => one.clusterIp === address && one.port === port);
+  const { endpoints, former = [] } = toSaved(memory);
+  if ([...endpoints, ...former].every(isOther)) return memory;
   return {
     ...memory,
-    endpoints: mapFamilies(memory.endpoints, (known) => ({
-      ...known,
-      value: known.value.filter((endpoint) => !isService(endpoint)),
-    })),
-    previousEndpoints: mapFamilies(memory.previousEndpoints, (known) =>
-      known.filter((endpoint) => !isService(endpoint)),
-    ),
+    endpoints: mapFamilies((family) => {
+      const known = memory.endpoints[family];
+      return known && { ...known, value: known.value.filter(isOther) };
+    }),
+    previousEndpoints: mapFamilies((family) => memory.previousEndpoints[family]?.filter(isOther)),
   };
 }
 
-function mapFamilies<T>(
-  familyTo: Readonly<Partial<Record<Family, T>>>,
-  change: (one: T) => T,
-): Partial<Record<Family, T>> {
-  return Object.fromEntries(
-    families.flatMap((family) => {
-      const one = familyTo[family];
-      return one === undefined ? [] : [[family, change(one)] as const];
-    }),
-  );
-}
-
 function rememberAll(seen: Seen): ServiceState['endpoints'] {
-  const found = families.map((family) => {
-    const { endpoints: remembered } = recallFamily(seen.memory, family);
+  return mapFamilies((family) => {
+    const remembered = seen.memory.endpoints[family] ?? null;
     // vipnat's rules shrink with every apiserver that dies: what they name is kept as it was first seen.
     const known = findNamed(family, seen) ?? (remembered === null ? findOwn(family, seen) : null);
-    return [family, rememberEndpoints(remembered, known)] as const;
+    return rememberEndpoints(remembered, known) ?? undefined;
   });
-  return Object.fromEntries(found.filter(([, endpoints]) => endpoints !== null));
 }
 
 function rememberAllPrevious(
   memory: ServiceState,
   endpoints: ServiceState['endpoints'],
 ): ServiceState['previousEndpoints'] {
-  return Object.fromEntries(
-    families.map((family) => {
-      const known = recallFamily(memory, family);
-      const [before, after] = [known.endpoints?.value ?? [], endpoints[family]?.value ?? []];
-      return [family, rememberPrevious(known.previousEndpoints, before, after)];
-    }),
-  );
+  return mapFamilies((family) => {
+    const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
+    return rememberPrevious(memory.previousEndpoints[family] ?? [], before, after);
+  });
 }
 
 /** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
-function findNamed(
-  family: Family,
-  { observation, config, memory }: Seen,
-): Sourced<readonly Endpoint[]> | null {
-  const { api, kubeProxy } = findLiveSources(family, { observation, config, memory });
+function findNamed(family: Family, seen: Seen): Sourced<readonly Endpoint[]> | null {
+  const { config } = seen;
+  const { api, kubeProxy } = findLiveSources(family, seen);
   const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
     .filter((source) => source !== null)
     .map((source) => ({ ...source, value: admit(source, family, config.vips).admitted }));
@@ -460,12 +434,7 @@ function findOwn(family: Family, { observation, config }: Seen): Sourced<readonl
 }
 
 /** Only while the API answers: what kube-proxy learns afterwards is newer. */
-function rememberProxy({ observation, config, memory }: Seen): ServiceState['proxyOnly'] {
-  if (memory.api?.isCurrent !== true) return memory.proxyOnly;
-  return Object.fromEntries(
-    families.map((family) => [
-      family,
-      findLiveSources(family, { observation, config, memory }).kubeProxy?.value ?? [],
-    ]),
-  );
+function rememberProxy(seen: Seen): ServiceState['proxyOnly'] {
+  if (seen.memory.api?.isCurrent !== true) return seen.memory.proxyOnly;
+  return mapFamilies((family) => findLiveSources(family, seen).kubeProxy?.value ?? []);
 }

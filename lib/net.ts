@@ -280,6 +280,12 @@ export type Family = 'ipv4' | 'ipv6';
 /** Both families, in the order in which they are read, written and printed. */
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
+/** What is found of each family; one of which nothing is is left out. */
+export function mapFamilies<T>(find: (family: Family) => T | undefined): Partial<Record<Family, T>> {
+  const found = families.map((family) => [family, find(family)] as const);
+  return Object.fromEntries(found.filter(([, one]) => one !== undefined));
+}
+
 /** An IP address in canonical text: dotted decimal, or RFC 5952 (lower case, longest zero run compressed). */
 export interface Address {
   readonly family: Family;

@@ -161,16 +161,6 @@ export interface ServiceState {
   readonly proxyOnly: Readonly<Partial<Record<Family, readonly Endpoint[]>>>;
 }
 
-/** What is left of one family of a Service. */
-interface FamilyState {
-  /** Null when nobody was ever known. */
-  readonly endpoints: Sourced<readonly Endpoint[]> | null;
-  readonly previousEndpoints: readonly Endpoint[];
-  /** Null for not at all, and when nobody ever said it. */
-  readonly affinitySeconds: number | null;
-  readonly proxyOnly: readonly Endpoint[];
-}
-
 /** The state of a Service of which nothing is known yet. */
 export const emptyServiceState: ServiceState = {
   endpoints: {},
@@ -179,19 +169,6 @@ export const emptyServiceState: ServiceState = {
   api: null,
   proxyOnly: {},
 };
-
-/** What is left of one family; nothing of the others. Pure. */
-export function recallFamily(
-  { endpoints, previousEndpoints, affinity, proxyOnly }: ServiceState,
-  family: Family,
-): FamilyState {
-  return {
-    endpoints: endpoints[family] ?? null,
-    previousEndpoints: previousEndpoints[family] ?? [],
-    affinitySeconds: affinity[family] ?? null,
-    proxyOnly: proxyOnly[family] ?? [],
-  };
-}
 
 /** What is known about the Service default/kubernetes, whose virtual server is to be found. */
 export interface ServiceQuestion {

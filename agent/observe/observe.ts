@@ -166,37 +166,29 @@ export function interpret(
   return { rulesets, nftRulesets, ...host, views, dialect, proxyMode, unread };
 }
 
-/** The apiservers of this family that kube-proxy has programmed, in the mode it runs in; null if it has programmed none. */
-export function findProxyBackends(
-  { iptables, ipvs, nftables }: FamilyView,
-  mode: FoundProxyMode,
-): Sourced<readonly Endpoint[]> | null {
-  switch (mode) {
-    case 'iptables':
-      return findLiveBackends(iptables.map(({ view }) => view));
-    case 'ipvs':
-      return ipvs.server === null ? null : { ...ipvs.server, value: ipvs.server.value.backends };
-    case 'nftables':
-      return nftables?.backends ?? null;
-    case 'none':
-      return null;
-  }
-}
+type ProxyPart = Pick<NftProxyView, 'backends' | 'affinitySeconds'>;
 
-/** For how long a client stays with its apiserver in kube-proxy's rules; null for not at all, or where there are none. */
-export function findProxyAffinity(
-  { iptables, ipvs, nftables }: FamilyView,
+const noProxyPart: ProxyPart = { backends: null, affinitySeconds: null };
+
+/** The apiservers of this family that kube-proxy has programmed, in the mode it runs in, and for how long a client stays with one. */
+export function findProxyPart(
+  { iptables, ipvs: { server }, nftables }: FamilyView,
   mode: FoundProxyMode,
-): number | null {
+): ProxyPart {
   switch (mode) {
-    case 'iptables':
-      return iptables.map(({ view }) => view.affinitySeconds).find((seconds) => seconds !== null) ?? null;
+    case 'iptables': {
+      const views = iptables.map(({ view }) => view);
+      const { affinitySeconds = null } = views.find((view) => view.affinitySeconds !== null) ?? {};
+      return { backends: findLiveBackends(views), affinitySeconds };
+    }
     case 'ipvs':
-      return ipvs.server?.value.affinitySeconds ?? null;
+      return server === null
+        ? noProxyPart
+        : { ...server.value, backends: { ...server, value: server.value.backends } };
     case 'nftables':
-      return nftables?.affinitySeconds ?? null;
+      return nftables ?? noProxyPart;
     case 'none':
-      return null;
+      return noProxyPart;
   }
 }
 

@@ -7,11 +7,10 @@ import {
   decideProxyMode,
   type ServiceState,
   emptyServiceState,
-  recallFamily,
   createProxyAbsence,
 } from '../../../../agent/observe/kube-proxy.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
+import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 import type { IptablesDialect } from '../../../../lib/kernel/port.ts';
 import {
   type IptablesProxyView,
@@ -294,23 +293,22 @@ async function remember(captures: readonly string[], service: ServicePort): Prom
 
 test('what is left of one Service is not mixed with what is left of another on the same host', async () => {
   const captures = ['three-endpoints', 'two-endpoints'];
-  const kubernetes = recallFamily(await remember(captures, kubernetesService), 'ipv4');
-  const web = recallFamily(await remember(captures, webService), 'ipv4');
-  expect(kubernetes.endpoints?.value.map(formatEndpoint)).toEqual(['10.77.0.11:6443', '10.77.0.12:6443']);
-  expect(kubernetes.previousEndpoints.map(formatEndpoint)).toEqual(['10.77.0.13:6443']);
-  expect(web.endpoints?.value.map(formatEndpoint)).toEqual(['10.244.3.7:8080', '10.244.3.8:8080']);
-  expect(web.previousEndpoints).toEqual([]);
+  const kubernetes = await remember(captures, kubernetesService);
+  const web = await remember(captures, webService);
+  const list = (endpoints: readonly Endpoint[] | undefined) => endpoints?.map(formatEndpoint);
+  expect(list(kubernetes.endpoints.ipv4?.value)).toEqual(['10.77.0.11:6443', '10.77.0.12:6443']);
+  expect(list(kubernetes.previousEndpoints.ipv4)).toEqual(['10.77.0.13:6443']);
+  expect(list(web.endpoints.ipv4?.value)).toEqual(['10.244.3.7:8080', '10.244.3.8:8080']);
+  expect(list(web.previousEndpoints.ipv4)).toEqual([]);
 });
 
 test('nothing is left of a family of which nothing was heard', async () => {
-  const state = await remember(['three-endpoints'], webService);
-  expect(recallFamily(state, 'ipv6')).toEqual(recallFamily(emptyServiceState, 'ipv6'));
-  expect(recallFamily(emptyServiceState, 'ipv4')).toEqual({
-    endpoints: null,
-    previousEndpoints: [],
-    affinitySeconds: null,
-    proxyOnly: [],
-  });
+  const { endpoints, previousEndpoints, affinity, proxyOnly } = await remember(
+    ['three-endpoints'],
+    webService,
+  );
+  expect([endpoints.ipv6, previousEndpoints.ipv6]).toEqual([undefined, []]);
+  expect([affinity.ipv6, proxyOnly.ipv6]).toEqual([undefined, undefined]);
 });
 
 /** --endpoints names m4, and not m3, whom rules of kube-proxy name. */

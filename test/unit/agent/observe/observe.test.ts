@@ -1,5 +1,5 @@
 import type { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { type Observation, interpret, findProxyBackends } from '../../../../agent/observe/observe.ts';
+import { type Observation, interpret, findProxyPart } from '../../../../agent/observe/observe.ts';
 import { everything } from '../../../../agent/read-host.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
@@ -14,7 +14,7 @@ async function observe(kernel: FakeKernel, asked: string | null = null): Promise
 }
 
 const backendsOf = ({ views, proxyMode }: Observation) =>
-  findProxyBackends(views.ipv4, proxyMode.value)?.value.map(formatEndpoint);
+  findProxyPart(views.ipv4, proxyMode.value).backends?.value.map(formatEndpoint);
 
 describe('what kube-proxy has as apiservers', () => {
   test.each([
