@@ -32,8 +32,7 @@ export async function askAgentActivity(): Promise<AgentActivity | null> {
 
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentActivityAnswer(json: unknown): AgentActivity | null {
-  const parsed = activityAnswer.safeParse(json);
-  return parsed.success ? parsed.data : null;
+  return activityAnswer.safeParse(json).data ?? null;
 }
 
 /** Answers are checked, because they become rules and any process may hold the agent's socket name. */
@@ -83,8 +82,7 @@ export async function askAgentApi(): Promise<ApiSnapshot | null> {
 
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentApiAnswer(json: unknown): ApiSnapshot | null {
-  const parsed = apiAnswer.safeParse(json);
-  return parsed.success ? parsed.data : null;
+  return apiAnswer.safeParse(json).data ?? null;
 }
 
 function isEndpoint(given: Endpoint): boolean {
@@ -103,9 +101,15 @@ export interface DrainState {
   readonly problem: string | null;
 }
 
-const answer = z.object({
-  since: z.nullable(z.iso.datetime()),
-  vipStaysSince: z.optional(z.nullable(z.iso.datetime())),
+const date = z.nullable(
+  z.pipe(
+    z.iso.datetime(),
+    z.transform((text) => new Date(text)),
+  ),
+);
+const drainAnswer = z.object({
+  since: date,
+  vipStaysSince: z._default(date, null),
   isKept: z.boolean(),
   problem: z.nullable(line),
 });
@@ -113,30 +117,9 @@ const answer = z.object({
 /** Where the agent of this network namespace says whether its host is drained. Each question makes it read its state folder again. */
 export const drainPath = '/drain';
 
-/** What the agent answers there. */
-export function toDrainAnswer({ since, vipStaysSince, isKept, problem }: DrainState): object {
-  return { since: toText(since), vipStaysSince: toText(vipStaysSince), isKept, problem };
-}
-
 /** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
 export async function askAgentDrain(): Promise<DrainState | null> {
-  return readDrainAnswer(await askLockOwner(agentRole, drainPath));
-}
-
-/** Reads such an answer; null for anything else. Pure and total. */
-function readDrainAnswer(json: unknown): DrainState | null {
-  const parsed = answer.safeParse(json);
-  if (!parsed.success) return null;
-  const { since, vipStaysSince = null, isKept, problem } = parsed.data;
-  return { since: toDate(since), vipStaysSince: toDate(vipStaysSince), isKept, problem };
-}
-
-function toText(date: Date | null): string | null {
-  return date?.toISOString() ?? null;
-}
-
-function toDate(text: string | null): Date | null {
-  return text === null ? null : new Date(text);
+  return drainAnswer.safeParse(await askLockOwner(agentRole, drainPath)).data ?? null;
 }
 
 const apiserver = z.object({
@@ -168,9 +151,10 @@ export async function askAgentHealth(): Promise<HealthView | null> {
 
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentHealthAnswer(json: unknown): HealthView | null {
-  const parsed = healthAnswer.safeParse(json);
-  if (!parsed.success) return null;
-  return new Map(Object.entries(parsed.data).map(([text, one]) => [text, toHealth(one)]));
+  const { data } = healthAnswer.safeParse(json);
+  return data === undefined
+    ? null
+    : new Map(Object.entries(data).map(([text, one]) => [text, toHealth(one)]));
 }
 
 /** The keys are those that agents of every version report. */
@@ -328,6 +312,5 @@ function isTrusted(userId: number | null): boolean {
 
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentOptionsAnswer(json: unknown): AgentOptions | null {
-  const parsed = optionsAnswer.safeParse(json);
-  return parsed.success ? parsed.data.options : null;
+  return optionsAnswer.safeParse(json).data?.options ?? null;
 }

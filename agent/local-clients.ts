@@ -48,17 +48,16 @@ export function planRouteRemoval(seen: LocalRoutes, vips: readonly Endpoint[] | 
   return planSourceRoutes(own, { vips: [], localClients: 'leave' });
 }
 
-function findSource({ addresses, routes }: LocalRoutes, { address }: Endpoint): string | null {
-  const isHeld = addresses.some((one) => one.address === address);
-  return isHeld ? (routes.find((route) => route.address === address)?.source ?? null) : null;
-}
-
 /** By address, of virtual IPs that this host holds: the source of its own connections to it. None of IPv6. Pure. */
-export function findSources(seen: LocalRoutes, vips: readonly Endpoint[]): ReadonlyMap<string, string> {
+export function findSources(
+  { addresses, routes }: LocalRoutes,
+  vips: readonly Endpoint[],
+): ReadonlyMap<string, string> {
   return new Map(
-    vips.flatMap((vip) => {
-      const source = findSource(seen, vip);
-      return source === null ? [] : [[vip.address, source] as const];
+    vips.flatMap(({ address }) => {
+      const isHeld = addresses.some((one) => one.address === address);
+      const source = routes.find((route) => route.address === address)?.source ?? null;
+      return source === null || !isHeld ? [] : [[address, source] as const];
     }),
   );
 }

@@ -10,8 +10,7 @@ import { exitStatuses, version } from '../lib/text.ts';
 import type { VipnatError } from '../lib/errors.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
 import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
-import { createCredentialsReader, createApiserver } from './health/connection.ts';
-import { findAccess, findRoute } from '../lib/kubernetes/route.ts';
+import { findRoute } from '../lib/kubernetes/route.ts';
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { createDrainRule } from '../lib/kernel/iptables.ts';
 import { emptyState, type Decision, type Assessment } from './decide/decision.ts';
@@ -22,7 +21,6 @@ import { readListeningAddresses } from '../lib/kernel/host.ts';
 import { askDuplicateOwner } from '../lib/kernel/addresses.ts';
 import {
   drainPath,
-  toDrainAnswer,
   healthPath,
   toHealthAnswer,
   apiPath,
@@ -43,6 +41,7 @@ import {
   recallMemory,
   readHost,
   createHostKernel,
+  createHostApiserver,
   type OwnRemoval,
   type DrainRemoval,
   removeOwn,
@@ -109,13 +108,8 @@ async function serve(
     meter.count('vipnat_failures_total', { code });
   };
   const kernel = createKernel({ onProblem: warn });
-  const apiserver = createApiserver({
-    clock,
-    findAuthority: () => findAuthority(config.caFile),
-    readCredentials: createCredentialsReader(findAccess(config.kubeconfig, process.env), clock),
-    onNoDrainCheck: () => {
-      logger.warn(noDrainCheck);
-    },
+  const apiserver = createHostApiserver(config, () => {
+    logger.warn(noDrainCheck);
   });
   const store = createEndpointStore(config.stateDir);
   const drain = { store: createDrainStore(config.stateDir), rule: createDrainRule() };
@@ -166,7 +160,7 @@ interface Beginning extends WaitingAgent {
 /** What commands ask of it. */
 function listAnswers(agent: Agent, config: Config): readonly (readonly [string, () => object])[] {
   return [
-    [drainPath, () => toDrainAnswer(agent.checkDrain())],
+    [drainPath, () => agent.checkDrain()],
     [healthPath, () => toHealthAnswer(agent.health)],
     [apiPath, () => agent.apiReport],
     [activityPath, () => agent.activity],

@@ -3,12 +3,12 @@ import {
   type Kernel,
   type UnreadText,
   type UnreadRules,
-  type Dialect,
+  type Transaction,
 } from '../lib/kernel/port.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
 import type { Config } from '../config/options.ts';
 import { type HostPorts, observeAndAssess, everything } from './read-host.ts';
-import { type Clock, systemClock } from '../lib/clock.ts';
+import { systemClock } from '../lib/clock.ts';
 import { toProbeSettings, probeOnce } from './health/monitor.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
 import { askAgentHealth, askAgentApi } from './ask.ts';
@@ -48,7 +48,7 @@ export type Notify = (text: string) => void;
  * a probe of each and a list find it out. `notify` is called once if the API does not answer.
  */
 export function createPorts(config: Config, notify: Notify): HostPorts {
-  const clock: Clock = systemClock;
+  const clock = systemClock;
   const options = { apiserver: createHostApiserver(config), clock, settings: toProbeSettings(config) };
   return {
     kernel: createHostKernel(),
@@ -61,12 +61,13 @@ export function createPorts(config: Config, notify: Notify): HostPorts {
   };
 }
 
-/** The apiservers as such a command probes them. */
-function createHostApiserver({ caFile, kubeconfig }: Config): Apiserver {
+/** The apiservers as this host probes them. */
+export function createHostApiserver({ caFile, kubeconfig }: Config, onNoDrainCheck?: () => void): Apiserver {
   return createApiserver({
     clock: systemClock,
     findAuthority: () => findAuthority(caFile),
     readCredentials: createCredentialsReader(findAccess(kubeconfig, process.env), systemClock),
+    onNoDrainCheck,
   });
 }
 
@@ -119,7 +120,7 @@ interface Reset {
 
 /** Removes the rules and routes of some virtual IPs, or of all of every version, or only reports them. Each that fails keeps no other. */
 export async function removeOwn(vips: readonly Endpoint[] | null, dryRun: boolean): Promise<OwnRemoval> {
-  const kernel = createKernel({ onProblem: () => undefined });
+  const kernel = createHostKernel();
   const found = await findOwn(kernel, vips);
   const resets = await countResets(kernel, found, vips);
   const { plan, problems } = dryRun ? { plan: found.plan, problems: [] } : await remove(kernel, found, vips);
@@ -228,10 +229,7 @@ async function attempt(act: () => Promise<void>): Promise<readonly UnreadText[]>
   }
 }
 
-interface Place {
-  readonly family: Family;
-  readonly dialect: Dialect;
-}
+type Place = Pick<Transaction, 'family' | 'dialect'>;
 
 function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {
   return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };

@@ -397,14 +397,6 @@ export function isUndecided({ memory }: Pick<Assessment, 'memory'>): boolean {
   );
 }
 
-/** What a loop has done so far. */
-export interface Activity {
-  readonly writes: number;
-  readonly syncedAt: number | null;
-  /** How long the sync in progress has lasted, or the next one is overdue: 0 while all goes well. */
-  readonly behindMs: number;
-}
-
 /**
  * What would be decided if an apiserver's process ended, decided in advance: for each that is ready, from the last sync that found all in sync.
  *

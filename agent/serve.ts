@@ -20,15 +20,23 @@ export interface WaitingAgent {
   readonly pod: string | null;
 }
 
-/** Serves the pages of an agent that waits; null where nothing is served. Most often the other agent has the port, and answers there for both. */
+/** Serves the pages of an agent that waits, alive and not ready; null where nothing is served. Most often the other agent has the port, and answers there for both. */
 export function serveWaiting(
   { config: { listen }, info, metrics, pod, logger }: WaitingAgent,
   reason: () => string,
 ): StatusServer | null {
   if (listen === null || metrics === null) return null;
+  const print = () => metrics.print(listWaitingSamples(readAgentProcess(info)));
+  const pages = createPages({
+    pod,
+    behindMs: () => 0,
+    notReadyReason: reason,
+    metrics: { contentType: metrics.contentType, print },
+    status: () => Promise.resolve(null),
+  });
   const server = new StatusServer({
     endpoint: listen,
-    pages: createWaitingPages({ info, metrics, pod }, reason),
+    pages,
     clock: systemClock,
     onProblem: ({ message, code }) => {
       logger.debug(message, { code });
@@ -67,21 +75,6 @@ export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string,
     notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: metrics.contentType, print },
     status: createStatus(options),
-  });
-}
-
-/** What an agent serves that waits for another one: alive, and not ready for the reason given. */
-function createWaitingPages(
-  { info, metrics, pod }: Pick<AgentPageOptions, 'info' | 'metrics' | 'pod'>,
-  reason: () => string,
-): ReadonlyMap<string, Page> {
-  const print = () => metrics.print(listWaitingSamples(readAgentProcess(info)));
-  return createPages({
-    pod,
-    behindMs: () => 0,
-    notReadyReason: reason,
-    metrics: { contentType: metrics.contentType, print },
-    status: () => Promise.resolve(null),
   });
 }
 

@@ -21,7 +21,6 @@ import {
   assess,
   type HostPorts,
   type HealthSource,
-  type Activity,
   observeAndAssess,
   listWritten,
   isUndecided,
@@ -110,11 +109,16 @@ export class UnverifiedWrites {
   }
 }
 
-const repairBudget: Budget = { capacity: 10, refillMs: 5000 };
-const decisionBudget: Budget = { capacity: 20, refillMs: 1000 };
-
 /** New connections hang for up to a second after each time: five are somebody's start or mistake, more are a rule conflict. */
 const switchBudget: Budget = { capacity: 5, refillMs: 60_000 };
+
+const budgets = {
+  repairs: { capacity: 10, refillMs: 5000 },
+  decisions: { capacity: 20, refillMs: 1000 },
+  ...{ ipv4: switchBudget, ipv6: switchBudget },
+};
+
+type Budgeted = keyof typeof budgets;
 
 /**
  * How often the kernel may be written to (I9): repairs draw on one budget, changed decisions on another, so that a rule conflict
@@ -122,15 +126,11 @@ const switchBudget: Budget = { capacity: 5, refillMs: 60_000 };
  */
 export class WriteBudget {
   readonly #clock: Clock;
-  #repairs: Bucket;
-  #decisions: Bucket;
-  readonly #familyToSwitches = new Map<Family, Bucket>();
+  readonly #buckets = new Map<Budgeted, Bucket>();
   #writtenFor = '';
 
   constructor(clock: Clock) {
     this.#clock = clock;
-    this.#repairs = fillBucket(repairBudget, clock.now());
-    this.#decisions = fillBucket(decisionBudget, clock.now());
   }
 
   /** Whether the last rules that were written, or begun to be, were for other decisions. */
@@ -140,36 +140,35 @@ export class WriteBudget {
 
   /** Answers how long to wait before rules for these decisions may be written; 0 is now, and then it is counted. */
   take(decisions: readonly Decision[]): number {
-    const now = this.#clock.now();
-    if (this.isNew(decisions)) {
-      const { bucket, waitMs } = takeToken(decisionBudget, this.#decisions, now);
-      this.#decisions = bucket;
-      if (waitMs === 0) this.#writtenFor = toText(decisions);
-      return waitMs;
-    }
-    const { bucket, waitMs } = takeToken(repairBudget, this.#repairs, now);
-    this.#repairs = bucket;
+    const budgeted = this.#choose(decisions);
+    const { bucket, waitMs } = this.#ask(budgeted);
+    this.#buckets.set(budgeted, bucket);
+    if (waitMs === 0) this.#writtenFor = toText(decisions);
     return waitMs;
   }
 
   /** How often rules for these decisions are written at most once the budget is used up: from one write to the next, in milliseconds. */
   getPaceMs(decisions: readonly Decision[]): number {
-    return (this.isNew(decisions) ? decisionBudget : repairBudget).refillMs;
+    return budgets[this.#choose(decisions)].refillMs;
   }
 
   /** How long to wait before a family's forwarding may be switched on again; 0 is now. */
   waitToSwitch(family: Family): number {
-    return this.#takeSwitch(family).waitMs;
+    return this.#ask(family).waitMs;
   }
 
   /** To be called when a family's forwarding was off and has been switched on: that is counted. */
   noteSwitch(family: Family): void {
-    this.#familyToSwitches.set(family, this.#takeSwitch(family).bucket);
+    this.#buckets.set(family, this.#ask(family).bucket);
   }
 
-  #takeSwitch(family: Family): Grant {
-    const now = this.#clock.now();
-    return takeToken(switchBudget, this.#familyToSwitches.get(family) ?? fillBucket(switchBudget, now), now);
+  #choose(decisions: readonly Decision[]): Budgeted {
+    return this.isNew(decisions) ? 'decisions' : 'repairs';
+  }
+
+  #ask(budgeted: Budgeted): Grant {
+    const [budget, now] = [budgets[budgeted], this.#clock.now()];
+    return takeToken(budget, this.#buckets.get(budgeted) ?? fillBucket(budget, now), now);
   }
 }
 
@@ -331,8 +330,8 @@ export class Loop {
     this.#without.goOn();
   }
 
-  /** Times are of its Clock; null before the first sync. */
-  get activity(): Activity {
+  /** Its writes, when its last sync ended by its Clock, and how long the one in progress has lasted or the next one is overdue. */
+  get activity(): Record<'writes' | 'behindMs', number> & { readonly syncedAt: number | null } {
     return { writes: this.#writes, syncedAt: this.#syncedAt, behindMs: this.#queue.behindMs };
   }
 

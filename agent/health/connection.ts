@@ -416,7 +416,7 @@ interface ApiserverOptions {
   /** Asked for each question to an apiserver that refuses those without; none when left out. */
   readonly readCredentials?: ReadCredentials;
   /** Called once when this process may not make drain checks. */
-  readonly onNoDrainCheck?: () => void;
+  readonly onNoDrainCheck?: (() => void) | undefined;
 }
 
 /** The real apiservers, over TCP and TLS. */

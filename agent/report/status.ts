@@ -90,7 +90,7 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date, mo
   const host = toHostAnswer(assessment, node);
   const answer = {
     ...host,
-    vips: host.vips.map((vip, index) => ({ ...vip, ...describeVip(status.vips[index], now) })),
+    vips: status.vips.map((vip, index) => ({ ...host.vips[index], ...describeVip(vip, now) })),
     agent:
       agent === null
         ? { running: false, pid: null, since: null }
@@ -102,8 +102,7 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date, mo
   return `${toPrintableJson(answer, 2)}\n`;
 }
 
-function describeVip(vip: VipStatus | undefined, now: Date): object {
-  if (vip === undefined) return {};
+function describeVip(vip: VipStatus, now: Date): object {
   const { backends, keepalived } = vip;
   return {
     backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows, share }) => ({
@@ -212,10 +211,7 @@ export function isInTrouble({ assessment }: HostStatus): boolean {
 }
 
 /** One that nobody has probed. */
-const trusted: Pick<Health, 'state' | 'reason' | 'unconfirmedFailure' | 'livenessOnly'> = {
-  state: 'ready',
-  reason: '',
-};
+const trusted: Health = { state: 'ready', reason: '', staleConnections: 'none' };
 
 /** Also those that get no new connections. */
 function listBackends(
