@@ -29,7 +29,7 @@ import { createHash } from 'node:crypto';
 import type { Observation } from './observe/observe.ts';
 import type { Config } from '../config/options.ts';
 import type { ServiceState } from './observe/kube-proxy.ts';
-import type { Sourced } from '../lib/text.ts';
+import { type Sourced, readJson } from '../lib/text.ts';
 
 /** A full disk is not tried at every sync. */
 const retryMs = 60_000;
@@ -320,14 +320,6 @@ export function parseEndpointFile(text: string): SavedEndpoints | string {
 
 function toEndpoints(texts: readonly string[]): Endpoint[] {
   return texts.map(toUsable).filter((endpoint) => endpoint !== null);
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 function isNewer(json: unknown): json is { readonly version: number } {

@@ -19,9 +19,10 @@ import { forgetRemoved, rememberApiservers } from './state.ts';
 import { formatEndpoint } from '../lib/net.ts';
 
 /** Its own dependencies, and those of the loop. */
-interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPorts {
+export interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPorts {
   readonly clock: Clock;
   readonly health: HostPorts['health'] & { readonly view: HealthView };
+  /** Reports to keepalived whether this node can serve. */
   readonly serving: { keep(isServing: boolean): void };
 }
 

@@ -19,21 +19,19 @@ import {
 import {
   type ReconcileInput,
   assess,
-  type HostPorts,
-  type HealthSource,
   observeAndAssess,
   listWritten,
   isUndecided,
   Foresight,
 } from './read-host.ts';
 import type { HealthView } from './health/usable.ts';
-import { type ServingPorts, judgeServing } from './vip-holder.ts';
+import { judgeServing } from './vip-holder.ts';
 import type { LoopObserver, LoopCause, Cause } from './report/events.ts';
 import type { Kernel, Watch } from '../lib/kernel/port.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../lib/sync-queue.ts';
 import { FlowResets } from './flows.ts';
-import { WithoutSyncs, type Learnt } from './sync-sources.ts';
+import { WithoutSyncs, type WithoutSyncsPorts, type Learnt } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { Family } from '../lib/net.ts';
 
@@ -179,14 +177,11 @@ function toText(decisions: readonly Decision[]): string {
 }
 
 /** The dependencies of the loop. */
-export interface LoopPorts extends HostPorts, ServingPorts {
-  readonly clock: Clock;
-  readonly health: HealthSource & { readonly view: HealthView; readonly departed?: HealthView };
+export interface LoopPorts extends WithoutSyncsPorts {
+  readonly health: WithoutSyncsPorts['health'] & { readonly departed?: HealthView };
   readonly report: LoopObserver;
   /** Keeps the apiservers that a sync leaves in memory, for the next process. */
   readonly keeper: { keep(known: LastingState): void };
-  /** Reports to keepalived whether this node can serve. */
-  readonly serving: { keep(isServing: boolean): void };
   /** How long it rests where all is right and nothing calls for a sync; a minute when left out. */
   readonly tickMs?: number | undefined;
 }

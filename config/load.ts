@@ -85,10 +85,8 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
 
 /** The file's first, by line. Those of one line, and the others, keep their order. */
 function sortProblems(problems: readonly Problem[]): string[] {
-  const places = problems.map(({ text, line }) => ({ text, place: line ?? Infinity }));
-  return places
-    .sort((one, other) => (one.place === other.place ? 0 : one.place - other.place))
-    .map(({ text }) => text);
+  const findPlace = ({ line }: Problem) => line ?? Number.MAX_SAFE_INTEGER;
+  return problems.toSorted((one, other) => findPlace(one) - findPlace(other)).map(({ text }) => text);
 }
 
 /** The YAML parser is loaded only for those who have a file: it takes longer than all the rest. */

@@ -150,19 +150,6 @@ function read<T>(transform: (text: string, context: Context) => T): Text<T> {
   return z.pipe(z.string(wrongKind), z.transform(transform));
 }
 
-/** Reads a list of values, each by the same schema. */
-function list<T extends z.core.SomeType>(element: T): z.ZodMiniArray<T> {
-  return z.array(element, wrongKind);
-}
-
-/** Reads one of some words. */
-function choice<const T extends readonly string[]>(choices: T): z.ZodMiniEnum<{ [K in T[number]]: K }> {
-  return z.enum(choices, {
-    error: ({ input }) =>
-      typeof input === 'string' ? `is none of ${choices.join(', ')}` : `must be text, not ${nameKind(input)}`,
-  });
-}
-
 /** Reads a duration between two bounds, as `250ms` or `1.5s`; answers milliseconds. */
 export function duration(leastMs: number, mostMs: number): Text<number> {
   return read((text, context) => {
@@ -213,19 +200,15 @@ function toEndpoint(defaultPort?: number): (text: string, context: Context) => E
   };
 }
 
-/** Here the unspecified address means all of this host's. */
+/** Here the unspecified address, 0.0.0.0 alone of its range, means all of this host's. */
 function toListenAddress(text: string, context: Context): Endpoint | null {
   if (text === 'off') return null;
   const read = parseEndpoint(text);
   if (read === null) return refuse(context, explainEndpoint(text));
   const scope = classifyAddress({ family: read.family, text: read.address });
-  const complaint = scope === 'loopback' || isAnyAddress(read) ? undefined : complaints[scope];
+  const isMeant = scope === 'loopback' || ['0.0.0.0', '::'].includes(read.address);
+  const complaint = isMeant ? undefined : complaints[scope];
   return complaint === undefined ? read : refuse(context, complaint);
-}
-
-/** 0.0.0.0 alone of its range. */
-function isAnyAddress({ address: text }: Endpoint): boolean {
-  return text === '0.0.0.0' || text === '::';
 }
 
 function toAddress(text: string, context: Context): Address {
@@ -365,7 +348,9 @@ function choose<const Choices extends readonly string[]>(
   preset: Choices[number],
   description: Omit<OptionDescription, 'argument'>,
 ): z.ZodMiniDefault<z.ZodMiniEnum<{ [Choice in Choices[number]]: Choice }>> {
-  const schema = z._default(choice(choices), preset);
+  const error = (issue: { input?: unknown }) =>
+    typeof issue.input === 'string' ? `is none of ${choices.join(', ')}` : wrongKind.error(issue);
+  const schema = z._default(z.enum(choices, { error }), preset);
   return schema.register(descriptions, { ...description, argument: choices.join('|') });
 }
 
@@ -374,7 +359,7 @@ function choose<const Choices extends readonly string[]>(
  * it. CONTRIBUTING.md says what else a new option needs.
  */
 export const schema = z.object({
-  vip: z._default(list(vip), []).register(descriptions, {
+  vip: z._default(z.array(vip, wrongKind), []).register(descriptions, {
     argument: 'ADDR[:PORT]',
     meaning: 'a virtual IP to balance; repeat the flag for more; the port is 6443 unless given',
     example: '10.0.0.50:6443',
@@ -401,14 +386,14 @@ export const schema = z.object({
     example: 'nft',
     group: 'how',
   }),
-  clusterIp: z._default(list(address), []).register(descriptions, {
+  clusterIp: z._default(z.array(address, wrongKind), []).register(descriptions, {
     argument: 'ADDR',
     meaning: 'the ClusterIP of default/kubernetes, if vipnat cannot read it; one per family',
     example: '10.96.0.1',
     isList: true,
     group: 'what',
   }),
-  endpoints: z._default(list(endpoint), []).register(descriptions, {
+  endpoints: z._default(z.array(endpoint, wrongKind), []).register(descriptions, {
     argument: 'ADDR:PORT,…',
     meaning: 'the apiservers, if vipnat cannot read them',
     example: '10.0.0.11:6443,10.0.0.12:6443',

@@ -85,6 +85,15 @@ export function quoteTenant(text: string): string {
   return toPrintableLine(text.length > maxQuoted ? `${text.slice(0, maxQuoted)}…` : text);
 }
 
+/** What a text stands for; undefined for a text that is not JSON. */
+export function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
 /** A fact and where it was seen, in words for a person: `nat KUBE-SERVICES (iptables-nft)`. */
 export interface Sourced<T> {
   readonly value: T;

@@ -9,7 +9,7 @@
  * seconds too, so each end is a hint to try, no more. The kernel gives the name to one of all who try.
  */
 import * as z from 'zod/mini';
-import { toPrintableLine } from '../text.ts';
+import { toPrintableLine, readJson } from '../text.ts';
 import { VipnatError } from '../errors.ts';
 import { createBoundedServer, tryToListen } from './server.ts';
 import { askLoopback } from './client.ts';
@@ -103,11 +103,11 @@ export function readOwnerInfo(json: unknown): OwnerInfo | null {
   return ownerInfo.safeParse(json).data ?? null;
 }
 
-/** What the owner of a role answers to a path, parsed; null when there is none or it is no JSON. */
+/** What the owner of a role answers to a path, parsed; undefined when there is none or it is no JSON. */
 export async function askLockOwner(role: Role, path: string): Promise<unknown> {
   const socketPath = toSocketPath(role);
   const answer = await askLoopback(`http://localhost${path}`, { ...answerLimits, socketPath });
-  return parseJson(answer?.body ?? '');
+  return readJson(answer?.body ?? '');
 }
 
 async function describeOwner(role: Role): Promise<string> {
@@ -116,14 +116,6 @@ async function describeOwner(role: Role): Promise<string> {
   return lockOwner === null
     ? `another process listens on vipnat's socket in this network namespace and does not answer. Find the process with: ${printFind(role)}`
     : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${lockOwner.version}, pid ${lockOwner.pid}, since ${lockOwner.since}. Stop that ${title} first`;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /** What a program that may have to wait needs. */
