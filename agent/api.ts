@@ -253,7 +253,9 @@ export class ListedApi implements ClusterApi {
     });
     const answer = await this.#askInTurn(timeout.signal).finally(cancel);
     if (answer instanceof VipnatError) {
-      onProblem(addConsequence(answer));
+      const { code, message } = answer;
+      const problem = `${message}. vipnat uses other sources of apiservers`;
+      onProblem(new VipnatError(code, problem, { cause: answer }));
       return null;
     }
     if (this.#refusal !== null) onProblem(refuseService(this.#refusal));
@@ -298,12 +300,6 @@ export class ListedApi implements ClusterApi {
     this.#refusal = error;
     return null;
   }
-}
-
-function addConsequence(problem: VipnatError): VipnatError {
-  const { code, message } = problem;
-  const consequence = 'vipnat uses other sources of apiservers';
-  return new VipnatError(code, `${message}. ${consequence}`, { cause: problem });
 }
 
 function noAnswer(): VipnatError {

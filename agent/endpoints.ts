@@ -325,10 +325,7 @@ function findComplaint(endpoint: Endpoint, vips: readonly Endpoint[]): string | 
 }
 
 /** How this host's own apiserver is found, in one family. */
-export interface OwnSources {
-  readonly family: Family;
-  readonly addresses: readonly LocalAddress[];
-  readonly vips: readonly Endpoint[];
+export interface OwnSources extends Pick<EndpointSources, 'family' | 'addresses' | 'vips'> {
   /** The apiservers that the first source names: they give the port. */
   readonly listed: readonly Endpoint[];
   /** Whom other sources name. */

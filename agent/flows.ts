@@ -46,7 +46,8 @@ export class UnlistedHealth {
   readonly #ports: UnlistedPorts;
   readonly #vips: readonly Endpoint[];
   #watched: Watched | null = null;
-  #reported: ReadonlySet<string> = new Set();
+  /** Null as long as nobody has counted. */
+  #reported: ReadonlySet<string> | null = null;
   #due: number | null = null;
   #cancel: Cancel = () => undefined;
   #countedAt = -Infinity;
@@ -56,7 +57,6 @@ export class UnlistedHealth {
   /** Since when connections cannot be counted; null when they can. */
   #uncountedSince: number | null = null;
   #isStopped = false;
-  #isCounted = false;
 
   /** `vips` are those whose connections count. */
   constructor(monitor: HealthMonitor, ports: UnlistedPorts, vips: readonly Endpoint[]) {
@@ -77,7 +77,7 @@ export class UnlistedHealth {
 
   /** Those who are not listed and have open connections, as text; null as long as nobody has counted. */
   get open(): ReadonlySet<string> | null {
-    return this.#isCounted ? new Set(this.#monitor.departed.keys()) : null;
+    return this.#reported === null ? null : new Set(this.#monitor.departed.keys());
   }
 
   /** Those who were taken from the list on purpose, as text. */
@@ -161,7 +161,7 @@ export class UnlistedHealth {
 
   #keep(counts: ReadonlyMap<string, number>): void {
     const { report } = this.#ports;
-    this.#isCounted = true;
+    const before = this.#reported ?? new Set<string>();
     const departed = [...counts]
       .toSorted(([, one], [, other]) => other - one)
       .flatMap(([text]) => this.#findDeparted(text));
@@ -169,10 +169,10 @@ export class UnlistedHealth {
     const kept = departed.filter((one) => this.#monitor.departed.has(formatEndpoint(one)));
     for (const one of kept) {
       const text = formatEndpoint(one);
-      if (!this.#reported.has(text)) report.departed(one, counts.get(text) ?? 0);
+      if (!before.has(text)) report.departed(one, counts.get(text) ?? 0);
     }
     const texts = new Set(kept.map(formatEndpoint));
-    for (const text of this.#reported) if (!texts.has(text)) report.ended(text);
+    for (const text of before) if (!texts.has(text)) report.ended(text);
     this.#reported = texts;
   }
 

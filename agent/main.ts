@@ -289,20 +289,18 @@ export { readHost } from './one-shot.ts';
 export { drainHost, undrainHost } from './drain.ts';
 export { readDiagnosticConfig as readConfigWithAgent } from './ask.ts';
 
-/** One reading of all of this host: what is there, what is wanted, and what differs. */
-export type HostReading = Assessment;
-
 export type {
+  Assessment as HostReading,
   Decision as VipDecision,
   MissingSwitch as ClosedSwitch,
   RouteChange as LocalRouteChange,
 } from './decide/decision.ts';
 
 /** What was seen of this host. */
-export type HostObservation = HostReading['observation'];
+export type HostObservation = Assessment['observation'];
 
 /** How one apiserver is, by its probes. */
-export type ApiserverHealth = NonNullable<ReturnType<HostReading['health']['get']>>;
+export type ApiserverHealth = NonNullable<ReturnType<Assessment['health']['get']>>;
 
 /** Its state, as one word. */
 export type ApiserverState = ApiserverHealth['state'];
@@ -347,8 +345,10 @@ export interface RulesRemoval extends OwnRemoval {
 /** Removes rules, routes and the drain of this host, or only reports them; leaves them to an agent that runs. Host problems never reject. */
 export async function cleanUpRules({ vips, dryRun, stateDir }: CleanupRequest): Promise<RulesRemoval> {
   const agent = await findLockOwner(agentRole);
-  const own = agent === null || dryRun ? await removeOwn(vips, dryRun) : leaveOwn(agent);
-  const isNarrowed = vips !== null;
-  const drain = await removeDrain({ stateDir, dryRun, isNarrowed, hasAgent: agent !== null });
-  return { ...own, agent, drain };
+  const isLeft = agent !== null && !dryRun;
+  const own = isLeft ? leaveOwn(agent) : await removeOwn(vips, dryRun);
+  // A drain is of all virtual IPs, and an agent that runs would keep it.
+  const isDrainLeft = isLeft || vips !== null;
+  const nothing = { tables: [], files: [], problems: [] };
+  return { ...own, agent, drain: isDrainLeft ? nothing : await removeDrain(stateDir, dryRun) };
 }

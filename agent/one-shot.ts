@@ -245,19 +245,8 @@ export interface DrainRemoval {
   readonly problems: readonly UnreadText[];
 }
 
-/** What decides whether a drain ends. */
-interface DrainCircumstances {
-  readonly stateDir: string;
-  readonly dryRun: boolean;
-  /** Whether it is about some virtual IPs only: a drain is of all. */
-  readonly isNarrowed: boolean;
-  readonly hasAgent: boolean;
-}
-
-/** Ends the drain of this host, or only reports it; leaves it to an agent that runs, which would keep it. */
-export async function removeDrain(circumstances: DrainCircumstances): Promise<DrainRemoval> {
-  const { stateDir, dryRun, isNarrowed, hasAgent } = circumstances;
-  if (isNarrowed || (hasAgent && !dryRun)) return { tables: [], files: [], problems: [] };
+/** Ends the drain of this host, or only reports it. */
+export async function removeDrain(stateDir: string, dryRun: boolean): Promise<DrainRemoval> {
   const store = createDrainStore(stateDir);
   const gone = { tables: [] as string[], files: [] as string[] };
   // The file first: no drain needs a table without it.

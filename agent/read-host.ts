@@ -21,7 +21,6 @@ import {
   renderingKey,
   type VipFacts,
   type VipState,
-  unseenVip,
   type ProxyPath,
   type Decision,
 } from './decide/decision.ts';
@@ -315,7 +314,7 @@ function findWeights(
 
 /** The process before may have left kube-proxy's chain for a reason that only probes can show: its rules count until then. */
 function beginVip(vip: Endpoint, observation: Observation, isUntried: boolean): VipState {
-  return { ...unseenVip, isBypass: isUntried && findInstalled(vip, observation) !== null };
+  return { agreedSyncs: 0, isBypass: isUntried && findInstalled(vip, observation) !== null };
 }
 
 /** What can be switched on is as good as on: that is done before any rule is written. */

@@ -143,9 +143,6 @@ export interface VipState {
   readonly isBypass: boolean;
 }
 
-/** A VIP's state before the first sync. */
-export const unseenVip: VipState = { agreedSyncs: 0, isBypass: false };
-
 /**
  * What one sync leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides
  * the same within two syncs (I4). Never changed in place.

@@ -73,11 +73,8 @@ export const emptyHistory: ProbeHistory = {
 export type ProbeResult =
   | ConnectResult
   | QuestionResult
-  /** Nothing was answered since it was asked; and the first sign of life after that. */
-  | { readonly kind: 'frozen' | 'alive' }
-  /** Both connections of the probes were closed together. */
-  | { readonly kind: 'ended' }
-  | { readonly kind: Exclude<DrainOutcome, 'unknown'> };
+  /** Nothing was answered since it was asked, the first sign of life after that, and that both connections were closed together. */
+  | { readonly kind: 'frozen' | 'alive' | 'ended' | Exclude<DrainOutcome, 'unknown'> };
 
 type QuestionResult =
   /** `isPrompt`: within a second. */

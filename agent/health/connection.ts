@@ -135,8 +135,7 @@ export type ReadCredentials = () => Promise<ProbeCredentials | null>;
 /** As client-go reads a token again (rest/token_source.go), which is rotated long before it ends. */
 const restMs = 10_000;
 
-/** Without any. */
-export const noCredentials: ReadCredentials = () => Promise.resolve(null);
+const noCredentials: ReadCredentials = () => Promise.resolve(null);
 
 /** Reads credentials when somebody needs them, and again after ten seconds. What is wrong with them is for the API's source to say. */
 export function createCredentialsReader(readAccess: ReadAccess | null, clock: Clock): ReadCredentials {
