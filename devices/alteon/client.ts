@@ -19,11 +19,11 @@ import {
 import { sleep, type Clock } from '../../lib/clock.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import {
-  type TableId,
   tableIds,
   type Rows,
   makeRows,
   tables,
+  readColumn,
   readKey,
   readFields,
   type Step,
@@ -55,11 +55,7 @@ export interface AlteonOptions {
 }
 
 /** Source: Alteon's MIB, slbNewCfgEnhVirtServiceProxyIpMode. The modes that need no further value. */
-const proxyIpModes = new Map([
-  ['ingress', 0],
-  ['egress', 1],
-  ['disable', 4],
-]);
+const proxyIpModes = new Map(Object.entries({ ingress: 0, egress: 1, disable: 4 }));
 
 /** As other clients ask: goalteon, DefaultCount. */
 const usualListSize = 9000;
@@ -143,53 +139,240 @@ export function openUnit(
   options: AlteonOptions,
 ): (signal: AbortSignal) => AlteonUnit {
   const connections = openHttps(server);
-  return (signal) => new AlteonUnit(new AlteonRest({ unit, connections, context, signal }), options);
+  return (signal) => new AlteonUnit({ unit, connections, context, options, signal });
 }
 
-interface RestParts {
+interface UnitParts {
   readonly unit: string;
   readonly connections: HttpsConnections;
   readonly context: DriverContext;
+  readonly options: AlteonOptions;
   readonly signal: AbortSignal;
 }
 
-/** Questions to one unit. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the signal ends. */
-class AlteonRest {
-  readonly #parts: RestParts;
+/** What a unit prints as one line for people, with an end. */
+function quote(text: string): string {
+  const line = toPrintableLine(text);
+  return line.length > maxQuoted ? `${line.slice(0, maxQuoted)}…` : line;
+}
 
-  constructor(parts: RestParts) {
+/** A unit prints line feeds and tabs in strings as they are, which is no JSON. Source: goalteon, common.go. */
+function parseObject(text: string): JsonObject | null {
+  try {
+    const value: unknown = JSON.parse(text.replaceAll(/[\r\n\t]/g, ' '));
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as JsonObject)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What a unit says of its configuration. */
+export interface AlteonStatus {
+  /** Something waits to be applied, whoever wrote it. */
+  readonly isPending: boolean;
+  /** Something is in force that a restart forgets. */
+  readonly isUnsaved: boolean;
+  /** It applies or saves right now. */
+  readonly isBusy: boolean;
+  /** Whether the other unit has what this one has; null where this one does not say. */
+  readonly isInSync: boolean | null;
+  /** Why the other unit has not; empty where this one does not say. */
+  readonly syncProblem: string;
+}
+
+/** What waits to be applied, or what is in force. */
+export type Configuration = 'New' | 'Cur';
+
+/** Other clients ask as often: goalteon, ApplySaveSync. */
+const pollMs = 200;
+
+/** Longer than units take for what a Service changes. What takes longer is looked at in the next call. */
+const pollLimitMs = 30_000;
+
+/** Source: the MIB, agApplyPending, agSavePending, agApplyConfig and agSaveConfig, agSyncStatus, agSyncNeeded. */
+const applyNeeded = 2;
+const saveNeeded = 1;
+const inProgress = 3;
+const failed = 5;
+const syncFailed = 3;
+const syncSucceeded = 2;
+const syncNeeded = 1;
+const syncNotNeeded = 2;
+
+const statusProperties = [
+  ...['agApplyPending', 'agSavePending', 'agApplyConfig', 'agSaveConfig'],
+  ...['agSyncStatus', 'agSyncNeeded', 'agLastSyncErrorReason'],
+].join(',');
+
+/** What is done at the end of a change, and which properties have its progress and its problem. */
+const actions = {
+  apply: { property: 'agApplyConfig', problems: 'AgApplyTable' },
+  save: { property: 'agSaveConfig', problems: 'AgSaveTable' },
+} as const;
+
+/** Source: the MIB, haSwitchInfoState and vrrpInfoHAState; some versions print a number. */
+const textToRole = new Map(
+  Object.entries({ master: 'active', 2: 'active', backup: 'standby', 3: 'standby' } as const),
+);
+
+/**
+ * One unit, in the words of its tables. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the
+ * signal ends.
+ */
+export class AlteonUnit implements PairUnit {
+  readonly unit: string;
+  readonly #parts: UnitParts;
+  readonly #clock: Clock;
+
+  constructor(parts: UnitParts) {
+    this.unit = parts.unit;
     this.#parts = parts;
+    this.#clock = parts.context.clock;
   }
 
-  get unit(): string {
-    return this.#parts.unit;
+  async readRole(): Promise<UnitRole> {
+    const property = this.#parts.options.role;
+    const answer = await this.#get(`/config/${property}`);
+    const role = textToRole.get(readColumn(answer, property).toLowerCase());
+    if (role !== undefined) return { role, why: '' };
+    const words = quote(JSON.stringify(answer[property] ?? null));
+    return { role: 'unknown', why: `it says that it is ${words}` };
   }
 
-  get clock(): Clock {
-    return this.#parts.context.clock;
+  async readStatus(): Promise<AlteonStatus> {
+    const answer = await this.#get(`/config?prop=${statusProperties}`);
+    const { agLastSyncErrorReason: problem } = answer;
+    const is = (property: string, value: number) => readNumber(answer, property) === value;
+    const isBehind = is('agSyncNeeded', syncNeeded) || is('agSyncStatus', syncFailed);
+    const isInSync = is('agSyncNeeded', syncNotNeeded) || is('agSyncStatus', syncSucceeded);
+    return {
+      isPending: is('agApplyPending', applyNeeded),
+      isUnsaved: is('agSavePending', saveNeeded),
+      isBusy: is('agApplyConfig', inProgress) || is('agSaveConfig', inProgress),
+      isInSync: isBehind ? false : isInSync ? true : null,
+      syncProblem: is('agSyncStatus', syncFailed) && typeof problem === 'string' ? quote(problem) : '',
+    };
   }
 
-  /** What it has at a path, as JSON. */
-  async get(path: string): Promise<JsonObject> {
-    const answer = this.#parse(path, await this.#ask('GET', path, null));
-    if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);
-    return answer;
+  /** Waits until it applies and saves nothing. */
+  async awaitRest(): Promise<AlteonStatus> {
+    const startMs = this.#clock.now();
+    for (;;) {
+      const status = await this.readStatus();
+      if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
+      await sleep(this.#clock, pollMs);
+    }
   }
 
-  /** What it has at a path, as text. */
-  async getText(path: string): Promise<string> {
-    const text = await this.#ask('GET', path, null);
+  /** The rows of these tables whose names begin so. */
+  async readRows(configuration: Configuration, prefix: string, ids = tableIds): Promise<Rows> {
+    const rows = makeRows();
+    for (const id of ids) {
+      const { name, keys, columns } = tables[id];
+      const table = `Slb${configuration}Cfg${name}`;
+      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)])) {
+        const key = readKey(id, row);
+        if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
+      }
+    }
+    return rows;
+  }
+
+  /** By `GROUP/SERVER`: the state in which members work, of the groups whose names begin so. */
+  async readMemberStates(prefix: string): Promise<ReadonlyMap<string, number>> {
+    const keys = ['RealServGroupIndex', 'ServIndex'];
+    return await this.#readNumbers(['SlbOperEnhGroupRealServerTable', ...keys], 'Status', prefix);
+  }
+
+  /** By name: the open connections of the real servers whose names begin so. */
+  async readSessions(prefix: string): Promise<ReadonlyMap<string, number>> {
+    return await this.#readNumbers(['SlbStatEnhRServerTable', 'Index'], 'CurrSessions', prefix);
+  }
+
+  /** What differs between what waits and what is in force, or between what is in force and what is saved, in the unit's commands. */
+  async readDifference(from: 'getdiff' | 'getdiffflash'): Promise<readonly string[]> {
+    const path = `/config/${from}`;
+    const text = await this.#ask('GET', path);
     this.#parse(path, text.startsWith('{') ? text : '');
-    return text;
+    return text.split(/\r?\n/).filter((line) => line.trim() !== '');
   }
 
   /** Changes something. An answer that says nothing is a good one. */
-  async send(method: 'POST' | 'PUT' | 'DELETE', path: string, body: JsonObject | null): Promise<void> {
+  async write({ method, path, body }: Pick<Step, 'method' | 'path' | 'body'>): Promise<void> {
     const text = await this.#ask(method, path, body === null ? null : JSON.stringify(body));
     this.#parse(path, text);
   }
 
-  async #ask(method: HttpsCall['method'], path: string, body: string | null): Promise<string> {
+  /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
+  async setMemberState(key: string, State: number): Promise<void> {
+    const path = key.split('/').map(encodeURIComponent).join('/');
+    await this.write({
+      method: 'PUT',
+      path: `/config/SlbOperEnhGroupRealServerTable/${path}`,
+      body: { State },
+    });
+  }
+
+  /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
+  async act(action: keyof typeof actions): Promise<'done' | 'running'> {
+    const { property, problems } = actions[action];
+    await this.write({ method: 'POST', path: `/config?action=${action}`, body: null });
+    const startMs = this.#clock.now();
+    for (;;) {
+      const state = readNumber(await this.#get(`/config?prop=${property}`), property);
+      if (state === failed) {
+        const words = await this.#readTable(problems, ['Index', 'StringVal']);
+        const why = quote(words.map((row) => readColumn(row, 'StringVal')).join(' '));
+        throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
+      }
+      if (state !== inProgress) return 'done';
+      if (this.#clock.now() - startMs >= pollLimitMs) return 'running';
+      await sleep(this.#clock, pollMs);
+    }
+  }
+
+  /** Starts to bring the other unit up to date. What comes of it, `readStatus` says. */
+  async startSync(): Promise<void> {
+    await this.write({ method: 'POST', path: '/config?action=sync', body: null });
+  }
+
+  /** By the columns of a table's key: the numbers in a column, of the keys that begin so. */
+  async #readNumbers(
+    [table = '', ...keys]: readonly string[],
+    column: string,
+    prefix: string,
+  ): Promise<ReadonlyMap<string, number>> {
+    const rows = await this.#readTable(table, [...keys, column]);
+    const all = rows.map(
+      (row) => [keys.map((key) => readColumn(row, key)).join('/'), readNumber(row, column)] as const,
+    );
+    return new Map(all.filter(([key]) => key.startsWith(prefix)));
+  }
+
+  async #readTable(table: string, columns: readonly string[]): Promise<readonly JsonObject[]> {
+    const { listSize } = this.#parts.options;
+    const found: JsonObject[] = [];
+    for (;;) {
+      const offset = found.length === 0 ? '' : `&offset=${found.length}`;
+      const path = `/config/${table}?count=${listSize}${offset}&props=${columns.join(',')}`;
+      const { [table]: page = [] } = await this.#get(path);
+      if (!Array.isArray(page))
+        throw new DeviceError('nonsense', `${this.unit} answers ${path} with no table`);
+      found.push(...(page as readonly JsonObject[]));
+      if (page.length < listSize) return found;
+    }
+  }
+
+  /** What it has at a path, as JSON. */
+  async #get(path: string): Promise<JsonObject> {
+    const answer = this.#parse(path, await this.#ask('GET', path));
+    if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);
+    return answer;
+  }
+
+  async #ask(method: HttpsCall['method'], path: string, body: string | null = null): Promise<string> {
     const { connections, signal, context } = this.#parts;
     const { clock, beforeCall } = context;
     const call = { connections, method, path, body, limitMs, maxBytes, clock, signal };
@@ -236,239 +419,6 @@ class AlteonRest {
     const words = [message, testErr].filter((field) => typeof field === 'string' && field !== '');
     return words.length === 0 ? '' : `: ${quote(words.join(' '))}`;
   }
-}
-
-/** What a unit prints as one line for people, with an end. */
-function quote(text: string): string {
-  const line = toPrintableLine(text);
-  return line.length > maxQuoted ? `${line.slice(0, maxQuoted)}…` : line;
-}
-
-/** A unit prints line feeds and tabs in strings as they are, which is no JSON. Source: goalteon, common.go. */
-function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text.replaceAll(/[\r\n\t]/g, ' '));
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : null;
-  } catch {
-    return null;
-  }
-}
-
-/** What a unit says of its configuration. */
-export interface AlteonStatus {
-  /** Something waits to be applied, whoever wrote it. */
-  readonly isPending: boolean;
-  /** Something is in force that a restart forgets. */
-  readonly isUnsaved: boolean;
-  /** It applies or saves right now. */
-  readonly isBusy: boolean;
-  /** Whether the other unit has what this one has; null where this one does not say. */
-  readonly isInSync: boolean | null;
-  /** Why the other unit has not; empty where this one does not say. */
-  readonly syncProblem: string;
-}
-
-/** Of what a unit does while others wait. */
-type Outcome = 'done' | 'running';
-
-/** What waits to be applied, or what is in force. */
-export type Configuration = 'New' | 'Cur';
-
-/** Which rows. */
-interface RowsQuestion {
-  readonly configuration: Configuration;
-  readonly prefix: string;
-  /** All tables when left out. */
-  readonly ids?: readonly TableId[];
-}
-
-/** Other clients ask as often: goalteon, ApplySaveSync. */
-const pollMs = 200;
-
-/** Longer than units take for what a Service changes. What takes longer is looked at in the next call. */
-const pollLimitMs = 30_000;
-
-/** Source: the MIB, agApplyPending, agSavePending, agApplyConfig and agSaveConfig, agSyncStatus, agSyncNeeded. */
-const applyNeeded = 2;
-const saveNeeded = 1;
-const inProgress = 3;
-const failed = 5;
-const syncFailed = 3;
-const syncSucceeded = 2;
-const syncNeeded = 1;
-const syncNotNeeded = 2;
-
-const statusProperties = [
-  ...['agApplyPending', 'agSavePending', 'agApplyConfig', 'agSaveConfig'],
-  ...['agSyncStatus', 'agSyncNeeded', 'agLastSyncErrorReason'],
-].join(',');
-
-/** What is done at the end of a change, and which properties have its progress and its problem. */
-const actions = {
-  apply: { property: 'agApplyConfig', problems: 'AgApplyTable' },
-  save: { property: 'agSaveConfig', problems: 'AgSaveTable' },
-} as const;
-
-/** Source: the MIB, haSwitchInfoState and vrrpInfoHAState; some versions print a number. */
-const textToRole = new Map<string, UnitRole['role']>([
-  ...([
-    ['master', 'active'],
-    ['2', 'active'],
-  ] as const),
-  ...([
-    ['backup', 'standby'],
-    ['3', 'standby'],
-  ] as const),
-]);
-
-/** One unit, in the words of its tables. All methods reject as those of AlteonRest. */
-export class AlteonUnit implements PairUnit {
-  readonly unit: string;
-  readonly #rest: AlteonRest;
-  readonly #clock: Clock;
-  readonly #options: AlteonOptions;
-
-  constructor(rest: AlteonRest, options: AlteonOptions) {
-    this.unit = rest.unit;
-    this.#rest = rest;
-    this.#clock = rest.clock;
-    this.#options = options;
-  }
-
-  async readRole(): Promise<UnitRole> {
-    const property = this.#options.role;
-    const value = (await this.#rest.get(`/config/${property}`))[property];
-    const field = typeof value === 'string' || typeof value === 'number' ? String(value).toLowerCase() : '';
-    const role = textToRole.get(field) ?? 'unknown';
-    return {
-      role,
-      why: role === 'unknown' ? `it says that it is ${quote(JSON.stringify(value ?? null))}` : '',
-    };
-  }
-
-  async readStatus(): Promise<AlteonStatus> {
-    const answer = await this.#rest.get(`/config?prop=${statusProperties}`);
-    const { agLastSyncErrorReason: problem } = answer;
-    const is = (property: string, value: number) => readNumber(answer, property) === value;
-    const isBehind = is('agSyncNeeded', syncNeeded) || is('agSyncStatus', syncFailed);
-    const isInSync = is('agSyncNeeded', syncNotNeeded) || is('agSyncStatus', syncSucceeded);
-    return {
-      isPending: is('agApplyPending', applyNeeded),
-      isUnsaved: is('agSavePending', saveNeeded),
-      isBusy: is('agApplyConfig', inProgress) || is('agSaveConfig', inProgress),
-      isInSync: isBehind ? false : isInSync ? true : null,
-      syncProblem: is('agSyncStatus', syncFailed) && typeof problem === 'string' ? quote(problem) : '',
-    };
-  }
-
-  /** Waits until it applies and saves nothing. */
-  async awaitRest(): Promise<AlteonStatus> {
-    const startMs = this.#clock.now();
-    for (;;) {
-      const status = await this.readStatus();
-      if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
-      await sleep(this.#clock, pollMs);
-    }
-  }
-
-  /** The rows of these tables whose names begin so. */
-  async readRows({ configuration, prefix, ids = tableIds }: RowsQuestion): Promise<Rows> {
-    const rows = makeRows();
-    for (const id of ids) {
-      const { name, keys, columns } = tables[id];
-      const table = `Slb${configuration}Cfg${name}`;
-      for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)])) {
-        const key = readKey(id, row);
-        if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
-      }
-    }
-    return rows;
-  }
-
-  /** By `GROUP/SERVER`: the state in which members work, of the groups whose names begin so. */
-  async readMemberStates(prefix: string): Promise<ReadonlyMap<string, number>> {
-    const columns = ['RealServGroupIndex', 'ServIndex', 'Status'];
-    const rows = await this.#readTable('SlbOperEnhGroupRealServerTable', columns);
-    return new Map(
-      rows
-        .map(
-          (row) => [`${readColumn(row, 'RealServGroupIndex')}/${readColumn(row, 'ServIndex')}`, row] as const,
-        )
-        .filter(([key]) => key.startsWith(prefix))
-        .map(([key, row]) => [key, readNumber(row, 'Status')]),
-    );
-  }
-
-  /** By name: the open connections of the real servers whose names begin so. */
-  async readSessions(prefix: string): Promise<ReadonlyMap<string, number>> {
-    const rows = await this.#readTable('SlbStatEnhRServerTable', ['Index', 'CurrSessions']);
-    return new Map(
-      rows
-        .map((row) => [readColumn(row, 'Index'), readNumber(row, 'CurrSessions')] as const)
-        .filter(([name]) => name.startsWith(prefix)),
-    );
-  }
-
-  /** What differs between what waits and what is in force, or between what is in force and what is saved, in the unit's commands. */
-  async readDifference(from: 'getdiff' | 'getdiffflash'): Promise<readonly string[]> {
-    const text = await this.#rest.getText(`/config/${from}`);
-    return text.split(/\r?\n/).filter((line) => line.trim() !== '');
-  }
-
-  /** Changes what waits to be applied. */
-  async write({ method, path, body }: Step): Promise<void> {
-    await this.#rest.send(method, path, body);
-  }
-
-  /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
-  async setMemberState(key: string, State: number): Promise<void> {
-    const path = key.split('/').map(encodeURIComponent).join('/');
-    await this.#rest.send('PUT', `/config/SlbOperEnhGroupRealServerTable/${path}`, { State });
-  }
-
-  /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
-  async act(action: keyof typeof actions): Promise<Outcome> {
-    const { property, problems } = actions[action];
-    await this.#rest.send('POST', `/config?action=${action}`, null);
-    const startMs = this.#clock.now();
-    for (;;) {
-      const state = readNumber(await this.#rest.get(`/config?prop=${property}`), property);
-      if (state === failed) {
-        const words = await this.#readTable(problems, ['Index', 'StringVal']);
-        const why = quote(words.map((row) => readColumn(row, 'StringVal')).join(' '));
-        throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
-      }
-      if (state !== inProgress) return 'done';
-      if (this.#clock.now() - startMs >= pollLimitMs) return 'running';
-      await sleep(this.#clock, pollMs);
-    }
-  }
-
-  /** Starts to bring the other unit up to date. What comes of it, `readStatus` says. */
-  async startSync(): Promise<void> {
-    await this.#rest.send('POST', '/config?action=sync', null);
-  }
-
-  async #readTable(table: string, columns: readonly string[]): Promise<readonly JsonObject[]> {
-    const { listSize } = this.#options;
-    const found: JsonObject[] = [];
-    for (;;) {
-      const offset = found.length === 0 ? '' : `&offset=${found.length}`;
-      const path = `/config/${table}?count=${listSize}${offset}&props=${columns.join(',')}`;
-      const { [table]: page = [] } = await this.#rest.get(path);
-      if (!Array.isArray(page))
-        throw new DeviceError('nonsense', `${this.unit} answers ${path} with no table`);
-      found.push(...(page as readonly JsonObject[]));
-      if (page.length < listSize) return found;
-    }
-  }
-}
-
-function readColumn(row: JsonObject, column: string): string {
-  const value = row[column];
-  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
 /** Some versions print numbers as texts. */

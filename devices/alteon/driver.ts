@@ -120,28 +120,103 @@ function running(unit: AlteonUnit, why: string): Committed {
   return { progress: { result: 'running', retryInMs, why: `${unit.unit} ${why}` }, needsSync: 'no' };
 }
 
-/** One device's. */
-class AlteonChanges {
+/** Radware's Alteon, by its REST interface. */
+
+/** Makes a driver for one or two units; docs/drivers.md has its options. */
+export const createAlteon: CreateDriver = (settings, context) => {
+  const read = readSettings(settings);
+  const units = read.units.map((address) => openUnit(address, context, read.options));
+  return new AlteonDriver(read, (signal) => new DevicePair(units.map((open) => open(signal))));
+};
+
+/** Together they cost little more than one. What one round does not take waits for the next. */
+const changesAtOnce = 64;
+
+class AlteonDriver implements LoadBalancerDriver {
+  readonly capabilities: Capabilities;
+  readonly #settings: AlteonSettings;
   readonly #open: OpenPair;
-  readonly #cluster: string;
   readonly #prefix: string;
-  readonly #lock: SharedLock;
+  /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
+  readonly #lock = new SharedLock();
   readonly #together = new Together<MarkedRows, Progress>((take, signal) => this.#round(take, signal));
   /** What was refused together with others, to the number of those with which it is tried next. All else is of 0. */
   readonly #markToGroup = new Map<string, number>();
   #groups = 0;
 
-  /** While it changes anything, it is alone. */
-  constructor(open: OpenPair, cluster: string, lock: SharedLock) {
+  constructor(settings: AlteonSettings, open: OpenPair) {
+    this.#settings = settings;
     this.#open = open;
-    this.#cluster = cluster;
-    this.#prefix = `vipnat_${cluster}_`;
-    this.#lock = lock;
+    this.#prefix = `vipnat_${settings.cluster}_`;
+    const pair = settings.units.length === 2;
+    this.capabilities = {
+      ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
+      ...{ ipv6: true, udp: true, atomicCommit: true, pair, pendingChanges: true, changesAtOnce },
+    };
   }
 
-  /** Makes it so. */
-  change(request: MarkedRows, signal: AbortSignal): Promise<Progress> {
-    return this.#together.add(request, signal);
+  list(signal: AbortSignal): Promise<readonly Owned[]> {
+    return this.#lock.alone(async () => {
+      signal.throwIfAborted();
+      const unit = await this.#open(signal).findActive();
+      const rows = await unit.readRows('Cur', this.#prefix);
+      const memberToState = await unit.readMemberStates(this.#prefix);
+      const serverToSessions = await unit.readSessions(this.#prefix);
+      return readOwned({ cluster: this.#settings.cluster, rows, memberToState, serverToSessions });
+    });
+  }
+
+  async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
+    const why = refuse(wanted);
+    if (why !== null) throw new DeviceError('refused', why);
+    return await this.#lock.alone(async () => {
+      signal.throwIfAborted();
+      const unit = await this.#open(signal).findActive();
+      const status = await unit.readStatus();
+      const prefix = `${formatMark(wanted.id)}_`;
+      const rows = toRows(wanted, this.#settings.options);
+      const steps = planSteps(await unit.readRows('Cur', prefix), rows);
+      const states = await unit.readMemberStates(prefix);
+      const isUnsaved = steps.length === 0 && (await this.#readIsUnsaved(unit, status));
+      const saving = { object: 'saved configuration', before: 'without what is in force', after: 'with it' };
+      return [
+        ...steps.map(({ change }) => change),
+        ...[...findLiveStates(rows, states)].map(([key, state]) => ({
+          object: `state of member ${key}`,
+          before: `State=${states.get(key) ?? ''}`,
+          after: `State=${state}`,
+        })),
+        ...(isUnsaved ? [saving] : []),
+      ];
+    });
+  }
+
+  async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
+    const why = refuse(wanted);
+    if (why !== null) return { result: 'refused', why };
+    const rows = toRows(wanted, this.#settings.options);
+    return await this.#together.add({ mark: formatMark(wanted.id), wanted: rows }, signal);
+  }
+
+  async remove(id: BalancerId, signal: AbortSignal): Promise<Progress> {
+    return await this.#together.add({ mark: formatMark(id), wanted: makeRows() }, signal);
+  }
+
+  async readState(signal: AbortSignal): Promise<DeviceState> {
+    const pair = this.#open(signal);
+    const units = await pair.readUnits();
+    const isOne = units.filter(({ role }) => role === 'active').length === 1 || units.length === 1;
+    if (!isOne || units.every(({ role }) => role === 'unresponsive')) return { units, foreignChanges: [] };
+    const active = await pair.findActive();
+    const status = await active.readStatus();
+    return {
+      units: units.map((state) => {
+        if (state.unit === active.unit) return { ...state, isInSync: true };
+        if (state.role === 'unresponsive') return state;
+        return { ...state, isInSync: status.isInSync, why: state.why || status.syncProblem };
+      }),
+      foreignChanges: await this.#readForeign(active, status.isPending),
+    };
   }
 
   async #round(
@@ -193,10 +268,10 @@ class AlteonChanges {
       const plans = take().map((request) => ({ request, steps: [], liveStates: new Map<string, number>() }));
       return { plans, steps: [], status, isUnsaved: false };
     }
-    await this.#refuseForeign(unit, status);
+    await this.#refuseForeign(unit, status.isPending);
     // An earlier try may have ended anywhere.
     if (status.isPending) await this.#takeBack(unit);
-    const markToRows = splitByMark(await unit.readRows({ configuration: 'New', prefix: this.#prefix }));
+    const markToRows = splitByMark(await unit.readRows('New', this.#prefix));
     const states = await unit.readMemberStates(this.#prefix);
     const plans = this.#choose(
       take().map((request) => ({
@@ -206,7 +281,7 @@ class AlteonChanges {
       })),
     );
     const steps = sortSteps(plans.flatMap((plan) => plan.steps));
-    const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#cluster));
+    const isUnsaved = steps.length === 0 && (await this.#readIsUnsaved(unit, status));
     return { plans, steps, status, isUnsaved };
   }
 
@@ -239,7 +314,7 @@ class AlteonChanges {
     if (!hasNew) await setLiveStates();
     if (steps.length > 0) {
       await this.#expectRows(unit, prepared, 'New');
-      await this.#refuseForeign(unit, { isPending: true });
+      await this.#refuseForeign(unit, true);
       if ((await unit.act('apply')) === 'running') return running(unit, 'still applies it');
     }
     if (hasNew) await setLiveStates();
@@ -258,7 +333,7 @@ class AlteonChanges {
     configuration: Configuration,
   ): Promise<void> {
     const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
-    const markToRows = splitByMark(await unit.readRows({ configuration, prefix: this.#prefix, ids }));
+    const markToRows = splitByMark(await unit.readRows(configuration, this.#prefix, ids));
     const isThere = ({ request: { mark, wanted } }: Plan) => {
       const asked = new Map(ids.map((id) => [id, ofTable(wanted, id)]));
       return planSteps(markToRows.get(mark) ?? new Map(), asked).length === 0;
@@ -272,32 +347,27 @@ class AlteonChanges {
   async #takeBack(unit: AlteonUnit): Promise<void> {
     const { isPending, isBusy } = await unit.readStatus();
     if (!isPending || isBusy) return;
-    const waiting = await unit.readRows({ configuration: 'New', prefix: this.#prefix });
-    const steps = planSteps(waiting, await unit.readRows({ configuration: 'Cur', prefix: this.#prefix }));
-    for (const step of steps) await unit.write(step);
+    const waiting = await unit.readRows('New', this.#prefix);
+    for (const step of planSteps(waiting, await unit.readRows('Cur', this.#prefix))) await unit.write(step);
   }
 
-  async #refuseForeign(unit: AlteonUnit, status: Pick<AlteonStatus, 'isPending'>): Promise<void> {
-    const foreign = await readForeign(unit, status, this.#cluster);
+  async #refuseForeign(unit: AlteonUnit, isPending: boolean): Promise<void> {
+    const foreign = await this.#readForeign(unit, isPending);
     if (foreign.length === 0) return;
     const words = foreign.map((line) => line.trim()).join(' ');
     const why = 'has changes of another user that wait to be applied: apply or revert them there';
     throw new DeviceError('foreign-changes', `${unit.unit} ${why} (${quoteShort(words)})`);
   }
-}
 
-/** What other users have changed and not applied, as the unit prints it. */
-async function readForeign(
-  unit: AlteonUnit,
-  { isPending }: Pick<AlteonStatus, 'isPending'>,
-  cluster: string,
-): Promise<readonly string[]> {
-  return isPending ? findForeign(await unit.readDifference('getdiff'), cluster) : [];
-}
+  /** What other users have changed and not applied, as the unit prints it. */
+  async #readForeign(unit: AlteonUnit, isPending: boolean): Promise<readonly string[]> {
+    return isPending ? findForeign(await unit.readDifference('getdiff'), this.#settings.cluster) : [];
+  }
 
-/** Whether something of a cluster is in force that a restart forgets. */
-async function readIsUnsaved(unit: AlteonUnit, status: AlteonStatus, cluster: string): Promise<boolean> {
-  return status.isUnsaved && hasOwn(await unit.readDifference('getdiffflash'), cluster);
+  /** Whether something of the cluster is in force that a restart forgets. */
+  async #readIsUnsaved(unit: AlteonUnit, { isUnsaved }: AlteonStatus): Promise<boolean> {
+    return isUnsaved && hasOwn(await unit.readDifference('getdiffflash'), this.#settings.cluster);
+  }
 }
 
 /** Of the members that a unit works with already: what becomes new begins as it is configured. */
@@ -324,110 +394,6 @@ async function sync(unit: AlteonUnit, { needsSync }: Committed, standby: Standby
     await unit.startSync();
   } catch (error) {
     if (!(error instanceof DeviceError) || error.kind === 'unreachable') throw error;
-  }
-}
-
-/** Radware's Alteon, by its REST interface. */
-
-/** Makes a driver for one or two units; docs/drivers.md has its options. */
-export const createAlteon: CreateDriver = (settings, context) => {
-  const read = readSettings(settings);
-  const units = read.units.map((address) => openUnit(address, context, read.options));
-  return new AlteonDriver(read, (signal) => new DevicePair(units.map((open) => open(signal))));
-};
-
-/** Together they cost little more than one. What one round does not take waits for the next. */
-const changesAtOnce = 64;
-
-class AlteonDriver implements LoadBalancerDriver {
-  readonly capabilities: Capabilities;
-  readonly #settings: AlteonSettings;
-  readonly #open: OpenPair;
-  readonly #changes: AlteonChanges;
-  /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
-  readonly #lock = new SharedLock();
-
-  constructor(settings: AlteonSettings, open: OpenPair) {
-    this.#settings = settings;
-    this.#open = open;
-    this.#changes = new AlteonChanges(open, settings.cluster, this.#lock);
-    this.capabilities = {
-      ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{
-        ipv6: true,
-        udp: true,
-        atomicCommit: true,
-        pair: settings.units.length === 2,
-        pendingChanges: true,
-      },
-      changesAtOnce,
-    };
-  }
-
-  list(signal: AbortSignal): Promise<readonly Owned[]> {
-    return this.#lock.alone(async () => {
-      signal.throwIfAborted();
-      const unit = await this.#open(signal).findActive();
-      const { cluster } = this.#settings;
-      const prefix = `vipnat_${cluster}_`;
-      const rows = await unit.readRows({ configuration: 'Cur', prefix });
-      const memberToState = await unit.readMemberStates(prefix);
-      const serverToSessions = await unit.readSessions(prefix);
-      return readOwned({ cluster, rows, memberToState, serverToSessions });
-    });
-  }
-
-  async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
-    const why = refuse(wanted);
-    if (why !== null) throw new DeviceError('refused', why);
-    return await this.#lock.alone(async () => {
-      signal.throwIfAborted();
-      const unit = await this.#open(signal).findActive();
-      const status = await unit.readStatus();
-      const prefix = `${formatMark(wanted.id)}_`;
-      const rows = toRows(wanted, this.#settings.options);
-      const steps = planSteps(await unit.readRows({ configuration: 'Cur', prefix }), rows);
-      const states = await unit.readMemberStates(prefix);
-      const isUnsaved = steps.length === 0 && (await readIsUnsaved(unit, status, this.#settings.cluster));
-      const saving = { object: 'saved configuration', before: 'without what is in force', after: 'with it' };
-      return [
-        ...steps.map(({ change }) => change),
-        ...[...findLiveStates(rows, states)].map(([key, state]) => ({
-          object: `state of member ${key}`,
-          before: `State=${states.get(key) ?? ''}`,
-          after: `State=${state}`,
-        })),
-        ...(isUnsaved ? [saving] : []),
-      ];
-    });
-  }
-
-  async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
-    const why = refuse(wanted);
-    if (why !== null) return { result: 'refused', why };
-    const rows = toRows(wanted, this.#settings.options);
-    return await this.#changes.change({ mark: formatMark(wanted.id), wanted: rows }, signal);
-  }
-
-  async remove(id: BalancerId, signal: AbortSignal): Promise<Progress> {
-    return await this.#changes.change({ mark: formatMark(id), wanted: makeRows() }, signal);
-  }
-
-  async readState(signal: AbortSignal): Promise<DeviceState> {
-    const pair = this.#open(signal);
-    const units = await pair.readUnits();
-    const isOne = units.filter(({ role }) => role === 'active').length === 1 || units.length === 1;
-    if (!isOne || units.every(({ role }) => role === 'unresponsive')) return { units, foreignChanges: [] };
-    const active = await pair.findActive();
-    const status = await active.readStatus();
-    return {
-      units: units.map((state) => {
-        if (state.unit === active.unit) return { ...state, isInSync: true };
-        if (state.role === 'unresponsive') return state;
-        return { ...state, isInSync: status.isInSync, why: state.why || status.syncProblem };
-      }),
-      foreignChanges: await readForeign(active, status, this.#settings.cluster),
-    };
   }
 }
 

@@ -170,7 +170,7 @@ export function ofTable(rows: Rows, id: TableId): ReadonlyMap<string, Fields> {
 
 /** The key of a row as the unit printed it; null where it has none. */
 export function readKey(id: TableId, row: Readonly<Record<string, unknown>>): string | null {
-  const parts = tables[id].keys.map((key) => readText(row[key]));
+  const parts = tables[id].keys.map((key) => readColumn(row, key));
   return parts.includes('') ? null : parts.join('/');
 }
 
@@ -181,7 +181,7 @@ export function readFields(id: TableId, row: Readonly<Record<string, unknown>>):
     ([column, kind]): readonly (readonly [string, string | number])[] => {
       const value = row[column];
       if (value === undefined || value === null) return [];
-      return [[column, kind === 'text' ? readText(value) : Number(value)]];
+      return [[column, kind === 'text' ? readColumn(row, column) : Number(value)]];
     },
   );
   return dropOtherFamily(Object.fromEntries(fields));
@@ -197,8 +197,9 @@ function dropOtherFamily(fields: Fields): Fields {
   return { ...others, ...Object.fromEntries(addresses) };
 }
 
-/** A number is an index, too, where it is one. */
-function readText(value: unknown): string {
+/** As text; empty for what is none. A number is an index, too, where it is one. */
+export function readColumn(row: Readonly<Record<string, unknown>>, column: string): string {
+  const value = row[column];
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
