@@ -1,4 +1,4 @@
-import type { Address } from '../lib/net.ts';
+import { type Address, parseAddress } from '../lib/net.ts';
 import type { Clock } from '../lib/clock.ts';
 import { X509Certificate } from 'node:crypto';
 import { VipnatError } from '../lib/errors.ts';
@@ -107,6 +107,33 @@ export interface Member {
 /** `10.1.2.3:8080`, `[fd00::1]:8080`. */
 export function formatMember({ address, port }: Pick<Member, 'address' | 'port'>): string {
   return address.family === 'ipv6' ? `[${address.text}]:${port}` : `${address.text}:${port}`;
+}
+
+/** Open connections by member, as `formatMember` writes it: of one member there may be several counts. */
+export function sumSessions(counts: Iterable<readonly [Member, number]>): ReadonlyMap<string, number> {
+  const memberToSessions = new Map<string, number>();
+  for (const [member, count] of counts) {
+    const name = formatMember(member);
+    memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + count);
+  }
+  return memberToSessions;
+}
+
+/** Each address once, without what is none. */
+export function readAddresses(texts: readonly string[]): readonly Address[] {
+  const addresses = texts.flatMap((text) => parseAddress(text) ?? []);
+  return [...new Map(addresses.map((address) => [address.text, address])).values()];
+}
+
+/** None weighs more than `most`: where one does, all weights become smaller by the same factor, and none becomes 0 that was not. */
+export function fitWeights<Item extends Pick<Member, 'weight'>>(
+  all: readonly Item[],
+  most: number,
+): readonly Item[] {
+  const highest = Math.max(0, ...all.map(({ weight }) => weight));
+  if (highest <= most) return all;
+  const fit = (weight: number) => (weight === 0 ? 0 : Math.max(1, Math.round((weight * most) / highest)));
+  return all.map((item) => ({ ...item, weight: fit(item.weight) }));
 }
 
 /** What a device can do. What it cannot is left out, and named in a condition; the suite then does not ask for it. */

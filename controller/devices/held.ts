@@ -1,7 +1,13 @@
 import type { Service, ServicePort, ServiceSlice } from '../../lib/api/service.ts';
 import type { DeviceDrain, LoadBalancerDevice, DeviceNode } from '../../lib/api/device.ts';
 import { toTime } from '../cache/parts.ts';
-import { type BalancerId, type Balancer, type Member, formatMember } from '../../devices/driver.ts';
+import {
+  type BalancerId,
+  type Balancer,
+  type Member,
+  formatMember,
+  fitWeights,
+} from '../../devices/driver.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { type Family, parseAddress, type Address } from '../../lib/net.ts';
 import {
@@ -205,7 +211,8 @@ export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
   const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
   const members =
     query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, view);
-  return fitWeights(members).sort((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
+  const fitting = fitWeights(members, maxWeight);
+  return fitting.toSorted((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
 }
 
 /** Addresses of the Service's pods to weights that are not the usual one. */
@@ -273,10 +280,8 @@ function weighNodes(
     const address = node.addresses.find((one) => one.family === family);
     if (address === undefined) continue;
     const here = serving.filter((backend) => backend.node === node.metadata.name);
-    weights.set(
-      address,
-      here.reduce((sum, { weight }) => sum + Math.max(1, weight), 0),
-    );
+    const sum = here.reduce((all, { weight }) => all + Math.max(1, weight), 0);
+    weights.set(address, sum);
   }
   // With the policy Cluster every node reaches every pod, wherever these are.
   const isElsewhere = serving.length > 0 && [...weights.values()].every((weight) => weight === 0);
@@ -305,14 +310,4 @@ function parseMember(text: string): Pick<Member, 'address' | 'port'> | null {
   const [, host = '', port = ''] = /^\[?([^\]]*)\]?:(\d+)$/.exec(text) ?? [];
   const address = parseAddress(host);
   return address === null ? null : { address, port: Number(port) };
-}
-
-/** The highest weight is what a member can have at most; nobody who gets connections gets none for that. */
-function fitWeights(members: readonly Member[]): Member[] {
-  const highest = Math.max(0, ...members.map(({ weight }) => weight));
-  if (highest <= maxWeight) return [...members];
-  return members.map((member) => ({
-    ...member,
-    weight: member.weight === 0 ? 0 : Math.max(1, Math.round((member.weight * maxWeight) / highest)),
-  }));
 }

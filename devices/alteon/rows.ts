@@ -23,7 +23,9 @@ import {
   type Listener,
   type Balancer,
   type DeviceMethod,
-  formatMember,
+  readAddresses,
+  fitWeights,
+  sumSessions,
   type Change,
 } from '../driver.ts';
 import { type Address, parseAddress } from '../../lib/net.ts';
@@ -60,32 +62,29 @@ export function readOwned(holdings: Holdings): readonly Owned[] {
 /** A listener, and the open connections of each of its members. */
 interface OwnedListener {
   readonly listener: Listener;
-  readonly sessions: readonly number[];
+  readonly sessions: readonly (readonly [Member, number])[];
 }
 
 function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   const { rows, cluster } = holdings;
   const isOwn = (name: string) => name.startsWith(`${mark}_`);
   const groups = [...ofTable(rows, 'group')].filter(([name]) => isOwn(name));
-  const listeners = groups.flatMap(([name]): readonly OwnedListener[] => {
+  const listeners = groups.flatMap(([name]) => {
     const parsed = parseName(name, cluster);
     return parsed === null ? [] : [readListener(holdings, name, parsed)];
   });
   const servers = [...ofTable(rows, 'virtualServer')].filter(([name]) => isOwn(name));
-  const addresses = new Map(
-    servers.flatMap(([, fields]) => {
-      const address = readAddress(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr);
-      return address === null ? [] : [[address.text, address] as const];
-    }),
+  const texts = servers.map(([, fields]) =>
+    String(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr ?? ''),
   );
   const balancer: Balancer = {
     id,
-    addresses: [...addresses.values()],
+    addresses: readAddresses(texts),
     listeners: listeners.map(({ listener }) => listener),
     method: readMethod(groups[0]?.[1]),
     affinityS: readAffinity(rows, servers[0]),
   };
-  return { balancer, memberToSessions: sumSessions(listeners) };
+  return { balancer, memberToSessions: sumSessions(listeners.flatMap(({ sessions }) => sessions)) };
 }
 
 function readListener(holdings: Holdings, group: string, { protocol, port }: ParsedName): OwnedListener {
@@ -93,7 +92,7 @@ function readListener(holdings: Holdings, group: string, { protocol, port }: Par
   const found = [...ofTable(rows, 'groupMember')].flatMap(([key, { State }]) => {
     const [of, server = ''] = key.split('/');
     const fields = ofTable(rows, 'realServer').get(server);
-    const address = readAddress(fields?.IpAddr ?? fields?.Ipv6Addr);
+    const address = parseAddress(String(fields?.IpAddr ?? fields?.Ipv6Addr ?? ''));
     if (of !== group || fields === undefined || address === null) return [];
     const isDrained = (memberToState.get(key) ?? State) !== memberStates.enabled;
     return [{ server, fields, address, isDrained }];
@@ -104,21 +103,23 @@ function readListener(holdings: Holdings, group: string, { protocol, port }: Par
     port: Number(ofTable(rows, 'realPort').get(`${server}/1`)?.RealPort ?? 0),
     weight: weights[at] ?? 0,
   }));
-  const sessions = found.map(({ server }) => serverToSessions.get(server) ?? 0);
+  const sessions = members.map(
+    (member, at) => [member, serverToSessions.get(found[at]?.server ?? '') ?? 0] as const,
+  );
   return { listener: { protocol, port, members }, sessions };
 }
 
 /** Weights in names count only where the unit has the weights that follow from them: else another user changed these. */
 function readWeights(rows: readonly (Fields | null)[]): readonly number[] {
   const noted = rows.map((fields) => {
-    if (fields === null) return 0;
+    if (fields === null) return { weight: 0 };
     const [, text] = /^weight (\d+)$/.exec(String(fields.Name)) ?? [];
-    return Number(text ?? fields.Weight ?? 1);
+    return { weight: Number(text ?? fields.Weight ?? 1) };
   });
-  const scaled = scaleWeights(noted);
+  const scaled = fitWeights(noted, maxWeight);
   return rows.map((fields, at) => {
     const weight = Number(fields?.Weight ?? 1);
-    return fields === null ? 0 : scaled[at] === weight ? (noted[at] ?? weight) : weight;
+    return fields === null ? 0 : scaled[at]?.weight === weight ? (noted[at]?.weight ?? weight) : weight;
   });
 }
 
@@ -136,20 +137,6 @@ function readAffinity(rows: Rows, server: readonly [string, Fields] | undefined)
   const [, noted] = /^affinity (\d+) s$/.exec(String(fields.VirtServerVname)) ?? [];
   const minutes = Number(PersistentTimeOut);
   return noted !== undefined && toMinutes(Number(noted)) === minutes ? Number(noted) : minutes * 60;
-}
-
-function sumSessions(listeners: readonly OwnedListener[]): ReadonlyMap<string, number> {
-  const memberToSessions = new Map<string, number>();
-  for (const { listener, sessions } of listeners)
-    for (const [at, member] of listener.members.entries()) {
-      const text = formatMember(member);
-      memberToSessions.set(text, (memberToSessions.get(text) ?? 0) + (sessions[at] ?? 0));
-    }
-  return memberToSessions;
-}
-
-function readAddress(text: string | number | undefined): Address | null {
-  return text === undefined ? null : parseAddress(String(text));
 }
 
 /** Source: the MIB, slbNewCfgEnhGroupMetric; zcloud's elb-controller takes the same for its methods rr, lc and hash. */
@@ -208,25 +195,10 @@ export function toRows(balancer: Balancer, options: AlteonOptions): Rows {
   return rows;
 }
 
-/**
- * The weights that a unit can have. Where one is more than a unit knows, all become smaller by the same factor, and none becomes 0 that was not.
- */
-function scaleWeights(weights: readonly number[]): readonly number[] {
-  const most = Math.max(0, ...weights);
-  if (most <= maxWeight) return weights;
-  return weights.map((weight) => (weight === 0 ? 0 : Math.max(1, Math.round((weight * maxWeight) / most))));
-}
-
 /** A unit counts persistence by minutes; a client stays at least as long as it was promised. */
 function toMinutes(affinityS: number): number {
   return Math.max(1, Math.ceil(affinityS / 60));
 }
-
-/** What a unit has no field for is in a row's name, so that it can be read back. */
-const notes = {
-  weight: (weight: number): string => `weight ${weight}`,
-  affinity: (affinityS: number): string => `affinity ${affinityS} s`,
-};
 
 function addGroup(rows: GatheredRows, group: string, { method }: Balancer, listener: Listener): void {
   const { protocol, members } = listener;
@@ -236,19 +208,19 @@ function addGroup(rows: GatheredRows, group: string, { method }: Balancer, liste
     HealthID: protocol,
     IpVer: toGroupVersion(members),
   });
-  const scaled = scaleWeights(members.map(({ weight }) => weight));
+  const fitting = fitWeights(members, maxWeight);
   members.forEach((member, at) => {
     const server = nameRealServer(group, member);
-    add(rows, 'realServer', server, toRealServer(member, scaled[at] ?? member.weight));
+    add(rows, 'realServer', server, toRealServer(member, fitting[at]?.weight ?? member.weight));
     add(rows, 'realPort', `${server}/1`, { RealPort: member.port });
     const State = member.weight === 0 ? memberStates.drained : memberStates.enabled;
     add(rows, 'groupMember', `${group}/${server}`, { State });
   });
 }
 
-/** What drains keeps the weight that it had. */
+/** What drains keeps the weight that it had. What a unit has no field for is in a row's name, so that it can be read back. */
 function toRealServer({ address, weight }: Member, scaled: number): Fields {
-  const noted = scaled === weight ? '' : notes.weight(weight);
+  const noted = scaled === weight ? '' : `weight ${weight}`;
   return {
     ...(address.family === 'ipv4'
       ? { IpVer: 1, IpAddr: address.text }
@@ -272,7 +244,7 @@ function toVirtualServer(address: Address, affinityS: number | null): Fields {
       ? { VirtServerIpVer: 1, VirtServerIpAddress: address.text }
       : { VirtServerIpVer: 2, VirtServerIpv6Addr: address.text }),
     VirtServerState: enabled,
-    VirtServerVname: isWhole ? '' : notes.affinity(affinityS),
+    VirtServerVname: isWhole ? '' : `affinity ${affinityS} s`,
   };
 }
 

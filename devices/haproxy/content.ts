@@ -10,6 +10,7 @@ import {
   type Listener,
   type Member,
   formatMember,
+  readAddresses,
 } from '../driver.ts';
 
 /** What a unit has, as its runtime interface prints it. */
@@ -195,10 +196,6 @@ export function formatKey(address: Address, port: number): string {
   return `${address.text}:${port}`;
 }
 
-function readKeyAddress(key: string): Address | null {
-  return parseAddress(key.slice(0, key.lastIndexOf(':')));
-}
-
 /** Whether nothing uses a server. */
 export function isFree({ address, port }: Pick<Server, 'address' | 'port'>): boolean {
   return address === freePlace.address && port === freePlace.port;
@@ -240,16 +237,10 @@ function readBalancer(content: UnitContent, id: BalancerId): Balancer {
   const portToSlot = chooseSlots(content, formatMark(id));
   const [first = ''] = portToSlot.values();
   const keys = [...content.keyToSlot].filter(([, slot]) => [...portToSlot.values()].includes(slot));
-  const addresses = new Map(
-    keys.flatMap(([key]) => {
-      const address = readKeyAddress(key);
-      return address === null ? [] : [[address.text, address] as const];
-    }),
-  );
   const affinityS = content.slotToOwner.get(first)?.affinityS ?? 0;
   return {
     id,
-    addresses: [...addresses.values()],
+    addresses: readAddresses(keys.map(([key]) => key.slice(0, key.lastIndexOf(':')))),
     listeners: [...portToSlot].map(([port, slot]): Listener => ({
       protocol: 'tcp',
       port,
@@ -278,15 +269,8 @@ export function readMembers(
 /** What a unit saves when it stops or reloads, and how it gets its role: a shell script on its host. */
 
 /** A unit's own program: what its units of systemd and keepalived call, with the folders of `UnitFolders`. */
-export function formatScript({
-  configuration,
-  state,
-  run,
-}: {
-  readonly configuration: string;
-  readonly state: string;
-  readonly run: string;
-}): string {
+export function formatScript(folders: Readonly<Record<'configuration' | 'state' | 'run', string>>): string {
+  const { configuration, state, run } = folders;
   return `#!/bin/sh
 # Written by vipnat device configuration. Saves what HAProxy has got at run time, and tells HAProxy the role of its host.
 # What is saved is read once, and within a minute: later it would send clients to members that are gone.
