@@ -5,7 +5,7 @@ import {
   type Capabilities,
   type DriverContext,
   type Owned,
-  formatMember,
+  sumSessions,
   type Balancer,
   type Change,
   DeviceError,
@@ -14,7 +14,7 @@ import {
   type DeviceState,
   formatMark,
 } from '../driver.ts';
-import { readSettings, type HaproxySettings, longestAffinityS } from './settings.ts';
+import { readSettings, type HaproxyAddress, type HaproxySettings, longestAffinityS } from './settings.ts';
 import {
   readBalancers,
   chooseSlots,
@@ -26,7 +26,7 @@ import {
   maps,
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair } from '../pair.ts';
-import { HaproxyRuntime, type Step, planSteps } from './steps.ts';
+import { runCommands, type Step, planSteps } from './steps.ts';
 import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 
@@ -92,14 +92,10 @@ const maxAskedSlots = 16;
 
 class HaproxyDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
-  readonly #settings: HaproxySettings;
-  readonly #context: DriverContext;
-  readonly #unresponsiveUnits: UnresponsiveUnits;
+  readonly #parts: Omit<SnapshotOptions, 'signal' | 'what'>;
 
   constructor(settings: HaproxySettings, context: DriverContext) {
-    this.#settings = settings;
-    this.#context = context;
-    this.#unresponsiveUnits = new UnresponsiveUnits(context.clock);
+    this.#parts = { settings, context, unresponsiveUnits: new UnresponsiveUnits(context.clock) };
     const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
@@ -108,17 +104,15 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   async list(signal: AbortSignal): Promise<readonly Owned[]> {
-    const { cluster } = this.#settings;
-    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
+    const { cluster } = this.#parts.settings;
+    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').pair.findActive();
     return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
-      const memberToSessions = new Map<string, number>();
-      for (const slot of chooseSlots(content, mark).values())
-        for (const { member, server } of readMembers(content.slotToServers.get(slot) ?? [])) {
-          const name = formatMember(member);
-          const sessions = placeToSessions.get(`${slot}/${server.name}`) ?? 0;
-          memberToSessions.set(name, (memberToSessions.get(name) ?? 0) + sessions);
-        }
-      return { balancer, memberToSessions };
+      const counts = [...chooseSlots(content, mark).values()].flatMap((slot) =>
+        readMembers(content.slotToServers.get(slot) ?? []).map(
+          ({ member, server }) => [member, placeToSessions.get(`${slot}/${server.name}`) ?? 0] as const,
+        ),
+      );
+      return { balancer, memberToSessions: sumSessions(counts) };
     });
   }
 
@@ -126,7 +120,7 @@ class HaproxyDriver implements LoadBalancerDriver {
     const why = findRefusal(wanted);
     if (why !== null) throw new DeviceError('refused', why);
     const snapshot = this.#snapshot(signal);
-    const active = await snapshot.findActive();
+    const active = await snapshot.pair.findActive();
     const aim = snapshot.aim(active, wanted.id, wanted);
     return snapshot.answering.flatMap((unit) => {
       const prefix = unit === active ? '' : `${unit.unit}: `;
@@ -166,29 +160,26 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   #snapshot(signal: AbortSignal, what: Asked = 'content'): Snapshot {
-    const unresponsiveUnits = this.#unresponsiveUnits;
-    return new Snapshot(this.#settings, this.#context, { signal, what, unresponsiveUnits });
+    return new Snapshot({ ...this.#parts, signal, what });
   }
 
-  async #readForChange(
-    signal: AbortSignal,
-  ): Promise<{ readonly snapshot: Snapshot; readonly active: SnapshotUnit }> {
-    if (this.#unresponsiveUnits.areLeftOut) {
+  async #readForChange(signal: AbortSignal): Promise<readonly [Snapshot, SnapshotUnit]> {
+    if (this.#parts.unresponsiveUnits.areLeftOut) {
       try {
         const snapshot = this.#snapshot(signal, 'content of answering units');
-        return { snapshot, active: await snapshot.findActive() };
+        return [snapshot, await snapshot.pair.findActive()];
       } catch (error) {
         if (!(error instanceof DeviceError)) throw error;
       }
     }
     const snapshot = this.#snapshot(signal);
-    return { snapshot, active: await snapshot.findActive() };
+    return [snapshot, await snapshot.pair.findActive()];
   }
 
   async #change(id: BalancerId, wanted: Balancer | null, signal: AbortSignal): Promise<Progress> {
     try {
       for (let start = 1; start <= maxStarts; start += 1) {
-        const { snapshot, active } = await this.#readForChange(signal);
+        const [snapshot, active] = await this.#readForChange(signal);
         const progress = await snapshot.write(snapshot.aim(active, id, wanted));
         if (active.role === 'active') return progress;
       }
@@ -212,10 +203,10 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
 /** What a read asks for. `content of answering units`: of those that answered when they were asked last. */
 type Asked = 'content' | 'with sessions' | 'content of answering units';
 
-/** How a unit is looked at. */
+/** How units are looked at. */
 interface SnapshotOptions {
-  /** It is no unit of a pair. */
-  readonly isAlone: boolean;
+  readonly settings: HaproxySettings;
+  readonly context: DriverContext;
   readonly what: Asked;
   readonly unresponsiveUnits: UnresponsiveUnits;
   /** Ends all that is asked. */
@@ -225,14 +216,14 @@ interface SnapshotOptions {
 /** A unit, as it was when it was last asked in one call of the driver. */
 class SnapshotUnit implements PairUnit {
   readonly unit: string;
-  readonly #runtime: HaproxyRuntime;
+  readonly #address: HaproxyAddress;
   readonly #snapshot: SnapshotOptions;
   #found: UnitContent | null = null;
   placeToSessions: ReadonlyMap<string, number> = new Map();
 
-  constructor(runtime: HaproxyRuntime, snapshot: SnapshotOptions) {
-    this.unit = runtime.unit;
-    this.#runtime = runtime;
+  constructor(address: HaproxyAddress, snapshot: SnapshotOptions) {
+    this.unit = address.unit;
+    this.#address = address;
     this.#snapshot = snapshot;
   }
 
@@ -246,7 +237,7 @@ class SnapshotUnit implements PairUnit {
   }
 
   get role(): UnitRole['role'] {
-    if (this.#snapshot.isAlone) return 'active';
+    if (this.#snapshot.settings.units.length === 1) return 'active';
     const { role } = this.content;
     return role === 'active' || role === 'standby' ? role : 'unknown';
   }
@@ -282,8 +273,8 @@ class SnapshotUnit implements PairUnit {
   }
 
   #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
-    const { unresponsiveUnits, signal } = this.#snapshot;
-    return unresponsiveUnits.watch(this.unit, () => this.#runtime.run(kind, commands, signal));
+    const call = { address: this.#address, ...this.#snapshot, kind };
+    return this.#snapshot.unresponsiveUnits.watch(this.unit, () => runCommands(commands, call));
   }
 }
 
@@ -307,21 +298,14 @@ class Snapshot {
   readonly pair: DevicePair<SnapshotUnit>;
   readonly #cluster: string;
 
-  constructor(settings: HaproxySettings, context: DriverContext, how: Omit<SnapshotOptions, 'isAlone'>) {
-    const isAlone = settings.units.length === 1;
-    this.units = settings.units.map(
-      (address) => new SnapshotUnit(new HaproxyRuntime(address, settings, context), { isAlone, ...how }),
-    );
+  constructor(how: SnapshotOptions) {
+    this.units = how.settings.units.map((address) => new SnapshotUnit(address, how));
     this.pair = new DevicePair(this.units);
-    this.#cluster = settings.cluster;
+    this.#cluster = how.settings.cluster;
   }
 
   get answering(): readonly SnapshotUnit[] {
     return this.units.filter(({ hasAnswered }) => hasAnswered);
-  }
-
-  findActive(): Promise<SnapshotUnit> {
-    return this.pair.findActive();
   }
 
   /** Why a unit does not have what the active one has; empty where it has. */

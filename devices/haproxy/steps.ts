@@ -34,68 +34,54 @@ const maxBytes = 64 * 1024 * 1024;
 /** What HAProxy prints after each answer when it is interactive. Source: its management guide, 9.3. */
 const promptText = '\n> ';
 
-/** The runtime interface of one unit, by TLS. Each call is a connection of its own. */
-export class HaproxyRuntime {
-  readonly unit: string;
-  readonly #address: HaproxyAddress;
-  readonly #settings: Pick<HaproxySettings, 'login' | 'ca'>;
-  readonly #context: DriverContext;
+/** The runtime interface of one unit, by TLS, and what is done there. */
+interface RuntimeCall {
+  readonly address: HaproxyAddress;
+  readonly settings: Pick<HaproxySettings, 'login' | 'ca'>;
+  readonly context: DriverContext;
+  readonly kind: 'read' | 'write';
+  readonly signal: AbortSignal;
+}
 
-  constructor(
-    address: HaproxyAddress,
-    settings: Pick<HaproxySettings, 'login' | 'ca'>,
-    context: DriverContext,
-  ) {
-    this.unit = address.unit;
-    this.#address = address;
-    this.#settings = settings;
-    this.#context = context;
+/**
+ * Lets the unit do these commands, one after the other, and answers with what it prints for each. One that fails stops no other. Each call is
+ * a connection of its own.
+ * @throws DeviceError unreachable where not all were answered: some may be done. unauthorized where it takes no commands.
+ */
+export async function runCommands(
+  commands: readonly string[],
+  call: RuntimeCall,
+): Promise<readonly string[]> {
+  const { address, settings, context, kind, signal } = call;
+  const { unit, host, port } = address;
+  const { login, ca } = settings;
+  await context.beforeCall(`${kind} ${unit}`);
+  const text = `${[login, ...commands, 'quit'].join('\n')}\n`;
+  try {
+    const limits = { connectLimitMs, limitMs, maxBytes };
+    const answer = await exchangeText({ host, port, ca, text, ...limits, clock: context.clock, signal });
+    return split(unit, answer, commands.length);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw explain(unit, error);
   }
+}
 
-  /**
-   * Lets the unit do these commands, one after the other, and answers with what it prints for each. One that fails stops no other.
-   * @throws DeviceError unreachable where not all were answered: some may be done. unauthorized where it takes no commands.
-   */
-  async run(
-    kind: 'read' | 'write',
-    commands: readonly string[],
-    signal: AbortSignal,
-  ): Promise<readonly string[]> {
-    const { clock, beforeCall } = this.#context;
-    await beforeCall(`${kind} ${this.unit}`);
-    const { host, port } = this.#address;
-    const { login, ca } = this.#settings;
-    const text = `${[login, ...commands, 'quit'].join('\n')}\n`;
-    try {
-      const limits = { connectLimitMs, limitMs, maxBytes };
-      const answer = await exchangeText({ host, port, ca, text, ...limits, clock, signal });
-      return this.#split(answer, commands.length);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw this.#explain(error);
-    }
-  }
+function split(unit: string, text: string, count: number): readonly string[] {
+  const [greeting, ...answers] = text.split(promptText);
+  if (text === '')
+    throw new DeviceError('unauthorized', `${unit} closes the connection: it does not take the credentials`);
+  if (greeting !== '')
+    throw new DeviceError('nonsense', `${unit} does not answer as HAProxy's runtime interface does`);
+  if (answers.length <= count) throw new DeviceError('unreachable', `${unit} has broken off its answer`);
+  return answers.slice(0, count).map((answer) => answer.replace(/^\n+|\n+$/g, ''));
+}
 
-  #split(text: string, count: number): readonly string[] {
-    const [greeting, ...answers] = text.split(promptText);
-    if (text === '')
-      throw new DeviceError(
-        'unauthorized',
-        `${this.unit} closes the connection: it does not take the credentials`,
-      );
-    if (greeting !== '')
-      throw new DeviceError('nonsense', `${this.unit} does not answer as HAProxy's runtime interface does`);
-    if (answers.length <= count)
-      throw new DeviceError('unreachable', `${this.unit} has broken off its answer`);
-    return answers.slice(0, count).map((answer) => answer.replace(/^\n+|\n+$/g, ''));
-  }
-
-  #explain(error: unknown): DeviceError {
-    if (error instanceof DeviceError) return error;
-    const { code = '', message } = error as NodeJS.ErrnoException;
-    const words = codeToText.get(code) ?? (code === '' ? message : code);
-    return new DeviceError('unreachable', `${this.unit} does not answer: ${words}`, { cause: error });
-  }
+function explain(unit: string, error: unknown): DeviceError {
+  if (error instanceof DeviceError) return error;
+  const { code = '', message } = error as NodeJS.ErrnoException;
+  const words = codeToText.get(code) ?? (code === '' ? message : code);
+  return new DeviceError('unreachable', `${unit} does not answer: ${words}`, { cause: error });
 }
 
 const codeToText = new Map<string, string>([
