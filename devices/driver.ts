@@ -248,8 +248,11 @@ export interface DriverContext {
 export type CreateDriver = (settings: DeviceSettings, context: DriverContext) => LoadBalancerDriver;
 
 /** That settings cannot be meant: DEVICE_SETTINGS_INVALID. `what` continues the sentence. */
-export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>, what: string): VipnatError {
-  return new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
+export type Refuse = (what: string) => VipnatError;
+
+/** For these settings. */
+export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>): Refuse {
+  return (what) => new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
 }
 
 /**
@@ -258,15 +261,14 @@ export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>, what: str
  */
 export function checkSettings(settings: DeviceSettings): NonNullable<DeviceSettings['credentials']> {
   const { cluster, units, credentials, ca } = settings;
-  if (!isClusterName(cluster))
-    throw refuseSettings(settings, `the cluster's name ${JSON.stringify(cluster)} is none`);
-  if (units.length < 1 || units.length > 2)
-    throw refuseSettings(settings, `it has ${units.length} units: give one or two`);
+  const refuse = refuseSettings(settings);
+  if (!isClusterName(cluster)) throw refuse(`the cluster's name ${JSON.stringify(cluster)} is none`);
+  if (units.length < 1 || units.length > 2) throw refuse(`it has ${units.length} units: give one or two`);
   if (credentials === null) {
     const where = 'name them in spec.credentialsSecret, for vipnat device by --credentials';
-    throw refuseSettings(settings, `it has no credentials: ${where}`);
+    throw refuse(`it has no credentials: ${where}`);
   }
-  if (ca !== null && !isCertificate(ca)) throw refuseSettings(settings, 'its CA is not a certificate in PEM');
+  if (ca !== null && !isCertificate(ca)) throw refuse('its CA is not a certificate in PEM');
   return credentials;
 }
 
@@ -280,14 +282,12 @@ function isCertificate(text: string): boolean {
 }
 
 /** That both units of a pair are one. */
-export function refuseSameUnits(settings: DeviceSettings, units: readonly string[]): void {
-  if (new Set(units).size < units.length)
-    throw refuseSettings(settings, 'both units are the same: give two or one');
+export function refuseSameUnits(refuse: Refuse, units: readonly string[]): void {
+  if (new Set(units).size < units.length) throw refuse('both units are the same: give two or one');
 }
 
 /** That an option is none of the known ones, which the driver lists. */
-export function refuseUnknown(settings: DeviceSettings, others: object, known: string): void {
+export function refuseUnknown(refuse: Refuse, others: object, known: string): void {
   const [other] = Object.keys(others);
-  if (other !== undefined)
-    throw refuseSettings(settings, `option ${JSON.stringify(other)} is unknown: ${known} are known`);
+  if (other !== undefined) throw refuse(`option ${JSON.stringify(other)} is unknown: ${known} are known`);
 }

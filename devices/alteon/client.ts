@@ -12,6 +12,7 @@ import {
   type DriverContext,
   DeviceError,
   checkSettings,
+  type Refuse,
   refuseSettings,
   refuseSameUnits,
   refuseUnknown,
@@ -64,55 +65,45 @@ const usualListSize = 9000;
 export function readSettings(settings: DeviceSettings): AlteonSettings {
   const { cluster, units, ca } = settings;
   const credentials = checkSettings(settings);
-  refuseSameUnits(settings, units);
-  if (credentials.username.includes(':')) throw refuseSettings(settings, 'its user name has a colon');
+  const refuse = refuseSettings(settings);
+  refuseSameUnits(refuse, units);
+  if (credentials.username.includes(':')) throw refuse('its user name has a colon');
   return {
     cluster,
-    units: units.map((unit) => ({ unit, server: { ...readUnit(settings, unit), ca, credentials } })),
-    options: readOptions(settings),
+    units: units.map((unit) => ({ unit, server: { ...readUnit(refuse, unit), ca, credentials } })),
+    options: readOptions(refuse, settings),
   };
 }
 
-function readUnit(settings: DeviceSettings, unit: string): { readonly host: string; readonly port: number } {
+function readUnit(refuse: Refuse, unit: string): Pick<HttpsServer, 'host' | 'port'> {
   const url = URL.parse(unit.includes('://') ? unit : `https://${unit}`);
   const isPlain =
     url?.protocol === 'https:' && url.username === '' && url.search === '' && url.pathname === '/';
-  if (!isPlain || url.hash !== '' || url.hostname === '') {
-    throw refuseSettings(
-      settings,
-      `unit ${JSON.stringify(unit)} is neither HOST:PORT nor a URL such as https://10.0.0.5`,
-    );
-  }
+  if (!isPlain || url.hash !== '' || url.hostname === '')
+    throw refuse(`unit ${JSON.stringify(unit)} is neither HOST:PORT nor a URL such as https://10.0.0.5`);
   return { host: url.hostname.replaceAll(/^\[|\]$/g, ''), port: url.port === '' ? 443 : Number(url.port) };
 }
 
-function readOptions(settings: DeviceSettings): AlteonOptions {
-  const { role = 'haSwitchInfoState', listSize, proxyIpMode, ...others } = settings.options;
-  refuseUnknown(settings, others, 'role, listSize and proxyIpMode');
-  if (role !== 'haSwitchInfoState' && role !== 'vrrpInfoHAState') {
-    throw refuseSettings(
-      settings,
-      `option role is haSwitchInfoState or vrrpInfoHAState, not ${JSON.stringify(role)}`,
-    );
-  }
-  return { role, listSize: readListSize(settings, listSize), proxyIpMode: readMode(settings, proxyIpMode) };
+function readOptions(refuse: Refuse, { options }: DeviceSettings): AlteonOptions {
+  const { role = 'haSwitchInfoState', listSize, proxyIpMode, ...others } = options;
+  refuseUnknown(refuse, others, 'role, listSize and proxyIpMode');
+  if (role !== 'haSwitchInfoState' && role !== 'vrrpInfoHAState')
+    throw refuse(`option role is haSwitchInfoState or vrrpInfoHAState, not ${JSON.stringify(role)}`);
+  return { role, listSize: readListSize(refuse, listSize), proxyIpMode: readMode(refuse, proxyIpMode) };
 }
 
-function readListSize(settings: DeviceSettings, text: string | undefined): number {
+function readListSize(refuse: Refuse, text: string | undefined): number {
   const size = text === undefined ? usualListSize : Number(text);
   if (Number.isInteger(size) && size >= 1 && size <= usualListSize) return size;
-  throw refuseSettings(
-    settings,
-    `option listSize is a number from 1 to ${usualListSize}, not ${JSON.stringify(text)}`,
-  );
+  throw refuse(`option listSize is a number from 1 to ${usualListSize}, not ${JSON.stringify(text)}`);
 }
 
-function readMode(settings: DeviceSettings, text: string | undefined): number | null {
+function readMode(refuse: Refuse, text: string | undefined): number | null {
   if (text === undefined) return null;
   const mode = proxyIpModes.get(text);
   if (mode !== undefined) return mode;
   const known = [...proxyIpModes.keys()].join(', ');
-  throw refuseSettings(settings, `option proxyIpMode is one of ${known}, not ${JSON.stringify(text)}`);
+  throw refuse(`option proxyIpMode is one of ${known}, not ${JSON.stringify(text)}`);
 }
 
 /** A unit at work answers within milliseconds; one that applies much is busy for seconds. */

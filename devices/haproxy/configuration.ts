@@ -7,7 +7,7 @@
  * While it saves, the driver writes nothing. After a crash HAProxy begins empty: keepalived moves the addresses to the other unit, and
  * the driver fills the empty one from there. systemd writes a file for keepalived when HAProxy has ended: a check each second would come late.
  */
-import { type DeviceSettings, type DeviceMethod, refuseSettings } from '../driver.ts';
+import { type DeviceSettings, type DeviceMethod, type Refuse, refuseSettings } from '../driver.ts';
 import {
   type AddressRange,
   mergeRanges,
@@ -70,33 +70,27 @@ export function configureUnit(
   folders: UnitFolders = usualFolders,
 ): readonly UnitFile[] {
   const read = readSettings(settings);
+  const refuse = refuseSettings(settings);
   const [unit, other] = [read.units[at], read.units[1 - at]];
   if (unit === undefined)
-    throw refuseSettings(
-      settings,
-      `it has ${read.units.length} units: --unit is a number from 1 to ${read.units.length}`,
-    );
+    throw refuse(`it has ${read.units.length} units: --unit is a number from 1 to ${read.units.length}`);
   const ranges = mergeRanges(addresses);
-  checkExtent(settings, read, ranges);
-  const files: UnitFile[] = [
-    {
-      path: `${folders.configuration}/haproxy.cfg`,
-      mode: '0644',
-      text: formatHaproxy(read, unit, ranges, folders),
-    },
-    { path: `${folders.state}/${maps.limits}`, mode: '0644', text: formatLimits(read, ranges) },
-    { path: folders.script, mode: '0755', text: formatScript(folders) },
-    { path: '/etc/systemd/system/vipnat-haproxy.service', mode: '0644', text: formatService(folders) },
+  checkExtent(refuse, read, ranges);
+  const files = [
+    toFile(`${folders.configuration}/haproxy.cfg`, formatHaproxy(read, unit, ranges, folders)),
+    toFile(`${folders.state}/${maps.limits}`, formatLimits(read, ranges)),
+    toFile(folders.script, formatScript(folders), '0755'),
+    toFile('/etc/systemd/system/vipnat-haproxy.service', formatService(folders)),
   ];
   if (other === undefined) return files;
-  return [
-    ...files,
-    {
-      path: '/etc/keepalived/keepalived.conf',
-      mode: '0644',
-      text: formatKeepalived(settings, read, { unit, other, ranges }, folders),
-    },
-  ];
+  const pair = [unit, other] as const;
+  const inOrder = announceFirst(refuse, pair, listAddresses(ranges));
+  const keepalived = formatKeepalived(read.options, pair, inOrder, folders);
+  return [...files, toFile('/etc/keepalived/keepalived.conf', keepalived)];
+}
+
+function toFile(path: string, text: string, mode: UnitFile['mode'] = '0644'): UnitFile {
+  return { path, mode, text };
 }
 
 /** A shell script that writes these files on the host that runs it. It starts nothing. */
@@ -119,31 +113,21 @@ export function formatInstaller(files: readonly UnitFile[]): string {
 }
 
 function checkExtent(
-  settings: DeviceSettings,
+  refuse: Refuse,
   { options, units }: HaproxySettings,
   ranges: readonly AddressRange[],
 ): void {
   const own = units.flatMap(({ host }) => parseAddress(host) ?? []);
   const moved = own.find((address) => ranges.some((range) => contains(range, address)));
   if (moved !== undefined)
-    throw refuseSettings(
-      settings,
-      `spec.addresses has ${moved.text}, which is a unit's own and would move to the other unit`,
-    );
+    throw refuse(`spec.addresses has ${moved.text}, which is a unit's own and would move to the other unit`);
   const count = Number(ranges.reduce((sum, range) => sum + countAddresses(range), 0n));
   const ports = options.ports.reduce((sum, { first, last }) => sum + last - first + 1, 0);
-  if (count === 0)
-    throw refuseSettings(settings, 'spec.addresses is empty: it has the addresses that Services may get');
+  if (count === 0) throw refuse('spec.addresses is empty: it has the addresses that Services may get');
   if (count > maxAddresses)
-    throw refuseSettings(
-      settings,
-      `spec.addresses has ${count} addresses: at most ${maxAddresses} are possible`,
-    );
+    throw refuse(`spec.addresses has ${count} addresses: at most ${maxAddresses} are possible`);
   if (count * ports > maxSockets)
-    throw refuseSettings(
-      settings,
-      `${count} addresses with ${ports} ports each are too many: at most ${maxSockets} together`,
-    );
+    throw refuse(`${count} addresses with ${ports} ports each are too many: at most ${maxSockets} together`);
 }
 
 /** One after the other. */
@@ -166,15 +150,14 @@ function formatHaproxy(
   const binds = listAddresses(ranges).map(
     (address) => `    bind ${ports.map((range) => `${bracket(address)}:${range}`).join(',')} transparent`,
   );
-  const loginLength = login.length;
   return `${formatGlobal(folders)}# The runtime interface. The first line of each connection has a hash of user name and password. Here is a hash of that line.
 frontend vipnat_runtime
     bind ${bracket(host)}:${port} ssl crt ${folders.configuration}/tls.pem ssl-min-ver TLSv1.2
     maxconn 50
     timeout client 30s
     tcp-request inspect-delay 5s
-    tcp-request content accept if { req.payload(0,${loginLength}),sha2(256),hex -m str ${hash(login)} }
-    tcp-request content reject if { req.len ge ${loginLength} } || WAIT_END
+    tcp-request content accept if { req.payload(0,${login.length}),sha2(256),hex -m str ${hash(login)} }
+    tcp-request content reject if { req.len ge ${login.length} } || WAIT_END
     default_backend vipnat_runtime
 
 backend vipnat_runtime
@@ -288,23 +271,12 @@ WantedBy=multi-user.target
 }
 
 function formatKeepalived(
-  settings: DeviceSettings,
-  { options }: HaproxySettings,
-  {
-    unit,
-    other,
-    ranges,
-  }: {
-    readonly unit: HaproxyAddress;
-    readonly other: HaproxyAddress;
-    readonly ranges: readonly AddressRange[];
-  },
+  options: HaproxySettings['options'],
+  [unit, other]: Pair,
+  [announced = '', ...rest]: readonly string[],
   folders: UnitFolders,
 ): string {
-  const all = listAddresses(ranges);
-  const announced = chooseAnnounced(settings, [unit, other], all);
   const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
-  const rest = all.filter((text) => text !== announced);
   return `${formatChecks(folders)}
 vrrp_instance vipnat_haproxy {
     state BACKUP
@@ -334,21 +306,21 @@ ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).j
 
 const isIpv6 = (text: string) => text.includes(':');
 
+/** The unit, and the other one. */
+type Pair = readonly [HaproxyAddress, HaproxyAddress];
+
 /** VRRP announces addresses of its own family, and at least one. The rest comes and goes with them. */
-function chooseAnnounced(
-  settings: DeviceSettings,
-  units: readonly [HaproxyAddress, HaproxyAddress],
-  addresses: readonly string[],
-): string {
-  for (const { host } of units)
+function announceFirst(refuse: Refuse, pair: Pair, addresses: readonly string[]): readonly string[] {
+  for (const { host } of pair)
     if (parseAddress(host) === null)
-      throw refuseSettings(settings, `unit ${host} of a pair is not an address, which keepalived needs`);
-  const [unit, other] = units;
+      throw refuse(`unit ${host} of a pair is not an address, which keepalived needs`);
+  const [unit, other] = pair;
   const announced = addresses.find((text) => isIpv6(text) === isIpv6(unit.host));
-  if (announced !== undefined && isIpv6(unit.host) === isIpv6(other.host)) return announced;
+  if (announced !== undefined && isIpv6(unit.host) === isIpv6(other.host))
+    return [announced, ...addresses.filter((text) => text !== announced)];
   const family = isIpv6(unit.host) ? 'IPv6' : 'IPv4';
   const what = `the other unit and at least one of spec.addresses must be ${family}, as the unit ${unit.host} is`;
-  throw refuseSettings(settings, what);
+  throw refuse(what);
 }
 
 function formatChecks({ script, state }: UnitFolders): string {

@@ -165,11 +165,8 @@ function readServers(answers: readonly string[]): ReadonlyMap<string, readonly S
   const slotToServers = new Map<string, Server[]>();
   for (const answer of answers) {
     const lines = answer.split('\n');
-    const names =
-      lines
-        .find((line) => line.startsWith('# '))
-        ?.slice(2)
-        .split(' ') ?? [];
+    const head = lines.find((line) => line.startsWith('# ')) ?? '';
+    const names = head.slice(2).split(' ');
     const at = new Map(names.map((name, index) => [name, index]));
     for (const line of lines) {
       const words = line.split(' ');

@@ -2,6 +2,7 @@ import {
   type DeviceMethod,
   type DeviceSettings,
   checkSettings,
+  type Refuse,
   refuseSettings,
   refuseSameUnits,
   refuseUnknown,
@@ -77,21 +78,17 @@ function formatLogin({ username, password }: NonNullable<DeviceSettings['credent
 export function readSettings(settings: DeviceSettings): HaproxySettings {
   const { cluster, ca } = settings;
   const login = formatLogin(checkSettings(settings));
-  const units = settings.units.map((unit) => readUnit(settings, unit));
-  refuseSameUnits(
-    settings,
-    units.map(({ host, port }) => `${host} ${port}`),
-  );
-  return { cluster, units, options: readOptions(settings), login, ca };
+  const refuse = refuseSettings(settings);
+  const units = settings.units.map((unit) => readUnit(refuse, unit));
+  const places = units.map(({ host, port }) => `${host} ${port}`);
+  refuseSameUnits(refuse, places);
+  return { cluster, units, options: readOptions(refuse, settings), login, ca };
 }
 
-function readUnit(settings: DeviceSettings, unit: string): HaproxyAddress {
+function readUnit(refuse: Refuse, unit: string): HaproxyAddress {
   const url = /^[^/\s@?#]+$/.test(unit) ? URL.parse(`tcp://${unit}`) : null;
   if (url === null || url.hostname === '')
-    throw refuseSettings(
-      settings,
-      `unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`,
-    );
+    throw refuse(`unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`);
   return {
     unit,
     host: url.hostname.replaceAll(/^\[|\]$/g, ''),
@@ -99,7 +96,7 @@ function readUnit(settings: DeviceSettings, unit: string): HaproxyAddress {
   };
 }
 
-function readOptions(settings: DeviceSettings): HaproxyOptions {
+function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
   const {
     ports = '80,443',
     slots = '',
@@ -108,29 +105,23 @@ function readOptions(settings: DeviceSettings): HaproxyOptions {
     vrid = '51',
     ...others
   } = settings.options;
-  refuseUnknown(settings, others, 'ports, slots, members, interface and vrid');
+  refuseUnknown(refuse, others, 'ports, slots, members, interface and vrid');
   // More can be in a name, and would be something else in keepalived's file.
   if (!/^[\w.:-]{1,15}$/.test(link))
-    throw refuseSettings(
-      settings,
-      `option interface is the name of an interface, not ${JSON.stringify(link)}`,
-    );
+    throw refuse(`option interface is the name of an interface, not ${JSON.stringify(link)}`);
   const options = {
-    ports: readPorts(settings, ports),
-    slots: readSlots(settings, slots),
-    members: readNumber(settings, { name: 'members', text: members, most: 4095 }),
+    ports: readPorts(refuse, ports),
+    slots: readSlots(refuse, slots),
+    members: readNumber(refuse, { name: 'members', text: members, most: 4095 }),
     interface: link,
-    vrid: readNumber(settings, { name: 'vrid', text: vrid, most: 255 }),
+    vrid: readNumber(refuse, { name: 'vrid', text: vrid, most: 255 }),
   };
   const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
   if (servers <= maxServers) return options;
-  throw refuseSettings(
-    settings,
-    `options slots and members make ${servers} servers. At most ${maxServers} are possible`,
-  );
+  throw refuse(`options slots and members make ${servers} servers. At most ${maxServers} are possible`);
 }
 
-function readPorts(settings: DeviceSettings, text: string): readonly PortRange[] {
+function readPorts(refuse: Refuse, text: string): readonly PortRange[] {
   const ranges = text.split(',').map((part) => {
     const [, first = '', last = first] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) ?? [];
     return { first: Number(first), last: Number(last) };
@@ -141,32 +132,30 @@ function readPorts(settings: DeviceSettings, text: string): readonly PortRange[]
       ({ first, last }, at, sorted) => first > (sorted[at - 1]?.last ?? 0) && first <= last && last <= 65_535,
     );
   if (isRight) return ranges;
-  throw refuseSettings(
-    settings,
+  throw refuse(
     `option ports is a list of different ports, not ${JSON.stringify(text)}. Example: 80,443,8000-8099`,
   );
 }
 
-function readSlots(settings: DeviceSettings, text: string): HaproxyOptions['slots'] {
+function readSlots(refuse: Refuse, text: string): HaproxyOptions['slots'] {
   const slots = { rr: 64, lc: 16, hash: 16 };
   for (const part of text.split(',').filter((entry) => entry.trim() !== '')) {
     const [, name, count = ''] = /^\s*(rr|lc|hash)=(\d+)\s*$/.exec(part) ?? [];
     const method = methods.find((one) => one === name);
     if (method === undefined)
-      throw refuseSettings(
-        settings,
+      throw refuse(
         `option slots is a list of METHOD=NUMBER, not ${JSON.stringify(text)}. Example: rr=64,lc=16,hash=16`,
       );
-    slots[method] = readNumber(settings, { name: `slots (${method})`, text: count, most: 4095 });
+    slots[method] = readNumber(refuse, { name: `slots (${method})`, text: count, most: 4095 });
   }
   return slots;
 }
 
 function readNumber(
-  settings: DeviceSettings,
+  refuse: Refuse,
   { name, text, most }: { readonly name: string; readonly text: string; readonly most: number },
 ): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (number >= 1 && number <= most) return number;
-  throw refuseSettings(settings, `option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);
+  throw refuse(`option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);
 }
