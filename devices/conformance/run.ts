@@ -10,7 +10,7 @@ import {
   type ConformanceTarget,
   testClusters,
 } from './bench.ts';
-import type { Capabilities, LoadBalancerDriver, Owned } from '../driver.ts';
+import type { Capabilities, Owned } from '../driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -51,25 +51,31 @@ export async function runConformance(
   options: ConformanceOptions,
 ): Promise<ConformanceReport> {
   const { signal, lastSignal } = options;
-  const { capabilities } = openIdle(target);
+  // For its capabilities alone.
+  const { capabilities } = target.open(testClusters[0], { clock: target.clock, beforeCall: () => undefined });
   const cleaner = new Bench(target, capabilities, lastSignal);
   await takeDevice(cleaner, options);
   const bench = new Bench(target, capabilities, signal);
   const results: CheckResult[] = [];
+  const add = (result: CheckResult) => {
+    results.push(result);
+    options.onResult(result);
+  };
   for (const check of options.checks) {
-    const { result, interruption } = await runOne(check, bench, { cleaner, signal });
-    if (result !== null) {
-      results.push(result);
-      options.onResult(result);
+    const { name, title } = check;
+    const needs = findUnmet(check.needs, bench);
+    if (needs.length > 0) {
+      add({ name, title, outcome: 'not run', needs });
+      continue;
     }
-    if (interruption !== null) return { capabilities, results, interruption };
+    const why = await tryCheck(check, bench);
+    const problem = await clean(cleaner);
+    if (signal.aborted) return { capabilities, results, interruption: problem ?? 'it was interrupted' };
+    const reason = why ?? problem;
+    add({ name, title, ...(reason === null ? { outcome: 'passed' } : { outcome: 'failed', why: reason }) });
+    if (problem !== null) return { capabilities, results, interruption: problem };
   }
   return { capabilities, results, interruption: null };
-}
-
-/** For its capabilities alone. */
-function openIdle(target: ConformanceTarget): LoadBalancerDriver {
-  return target.open(testClusters[0], { clock: target.clock, beforeCall: () => undefined });
 }
 
 async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions): Promise<void> {
@@ -77,7 +83,7 @@ async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions
     const what = `cannot list the balancers of the device: ${describeError(error)}`;
     throw new VipnatError('DEVICE_FAILED', what, { cause: error });
   });
-  const names = left.flatMap(({ owned }) => owned.map(({ balancer: { id } }) => `${id.cluster}/${id.name}`));
+  const names = left.flatMap(([, owned]) => owned.map(({ balancer: { id } }) => `${id.cluster}/${id.name}`));
   if (names.length === 0) return;
   if (!takesLeftovers)
     throw new VipnatError(
@@ -88,16 +94,11 @@ async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions
   if (problem !== null) throw new VipnatError('DEVICE_FAILED', problem);
 }
 
-interface Found {
-  readonly subject: Subject;
-  readonly owned: readonly Owned[];
-}
-
-async function listAll(cleaner: Bench): Promise<readonly Found[]> {
-  const found: Found[] = [];
+async function listAll(cleaner: Bench): Promise<readonly (readonly [Subject, readonly Owned[]])[]> {
+  const found: (readonly [Subject, readonly Owned[]])[] = [];
   for (const cluster of testClusters) {
     const subject = cleaner.open({ cluster });
-    found.push({ subject, owned: await subject.list() });
+    found.push([subject, await subject.list()]);
   }
   return found;
 }
@@ -105,34 +106,14 @@ async function listAll(cleaner: Bench): Promise<readonly Found[]> {
 /** What the next check would start with: null where that is nothing. */
 async function clean(cleaner: Bench): Promise<string | null> {
   try {
-    for (const { subject, owned } of await listAll(cleaner)) {
+    for (const [subject, owned] of await listAll(cleaner))
       for (const { balancer } of owned) await subject.settleRemoval(balancer.id);
-    }
-    const left = (await listAll(cleaner)).flatMap(({ owned }) => owned);
+    const left = (await listAll(cleaner)).flatMap(([, owned]) => owned);
     if (left.length === 0) return null;
     return `remove is done, and list still has ${quoteSome(left.map(({ balancer }) => balancer.id.name))}`;
   } catch (error) {
     return `the suite cannot remove its balancers: ${describeError(error)}`;
   }
-}
-
-async function runOne(
-  check: Check,
-  bench: Bench,
-  { cleaner, signal }: { readonly cleaner: Bench; readonly signal: AbortSignal },
-): Promise<{ readonly result: CheckResult | null; readonly interruption: string | null }> {
-  const { name, title } = check;
-  const needs = findUnmet(check.needs, bench);
-  if (needs.length > 0) return { result: { name, title, outcome: 'not run', needs }, interruption: null };
-  const why = await tryCheck(check, bench);
-  const problem = await clean(cleaner);
-  if (signal.aborted) return { result: null, interruption: problem ?? 'it was interrupted' };
-  const reason = why ?? problem;
-  const result =
-    reason === null
-      ? ({ name, title, outcome: 'passed' } as const)
-      : ({ name, title, outcome: 'failed', why: reason } as const);
-  return { result, interruption: problem };
 }
 
 /** Why it failed; null where it passed. */
