@@ -52,7 +52,7 @@ export class DevicePair<Unit extends PairUnit> {
 
   /** What each unit says of its role. One that does not answer is `unresponsive`; one that refuses vipnat is unknown. */
   async readUnits(): Promise<readonly UnitState[]> {
-    return (await this.#askAll(this.#units)).map(({ unit, role, error, why }) => ({
+    return (await this.#askAll()).map(({ unit, role, error, why }) => ({
       unit: unit.unit,
       role: error?.kind === 'unreachable' ? 'unresponsive' : role,
       isInSync: null,
@@ -65,7 +65,7 @@ export class DevicePair<Unit extends PairUnit> {
    * @throws DeviceError no-active-unit for none and for two; unreachable or unauthorized where none answers.
    */
   async findActive(): Promise<Unit> {
-    return choose(await this.#askAll(this.#units));
+    return choose(await this.#askAll());
   }
 
   /**
@@ -74,29 +74,23 @@ export class DevicePair<Unit extends PairUnit> {
    */
   async transact<Prepared, Result>(transaction: Transaction<Unit, Prepared, Result>): Promise<Result> {
     for (let start = 1; start <= maxStarts; start += 1) {
-      const answers = await this.#askAll(this.#units);
+      const answers = await this.#askAll();
       const pinned = choose(answers);
       const answering = answers.filter(({ error }) => error === null).map(({ unit }) => unit);
       const isActive = async () => isTakenForActive(await ask(pinned), answers.length === 1);
-      const restore = () => tryToTakeBack(transaction, pinned);
-      const prepared = await orRestore(restore, () => transaction.prepare(pinned));
-      if (!(await orRestore(restore, isActive))) {
-        await restore();
-        continue;
-      }
-      const result = await orRestore(restore, () => transaction.commit(pinned, prepared));
-      if (!(await isActive())) continue;
+      const committed = await tryToCommit(transaction, pinned, isActive);
+      if (committed === null || !(await isActive())) continue;
       const standby = this.#units.length === 1 ? 'none' : answering.length === 1 ? 'silent' : 'answers';
-      await transaction.finish(pinned, result, standby);
-      return result;
+      await transaction.finish(pinned, committed.result, standby);
+      return committed.result;
     }
     throw new DeviceError('role-changed', `the units changed their roles ${maxStarts} times in one change`);
   }
 
   /** One after the other: the order of calls is always the same. */
-  async #askAll(units: readonly Unit[]): Promise<readonly Answer<Unit>[]> {
+  async #askAll(): Promise<readonly Answer<Unit>[]> {
     const answers: Answer<Unit>[] = [];
-    for (const unit of units) answers.push(await ask(unit));
+    for (const unit of this.#units) answers.push(await ask(unit));
     return answers;
   }
 }
@@ -134,26 +128,27 @@ function choose<Unit extends PairUnit>(answers: readonly Answer<Unit>[]): Unit {
   throw new DeviceError('no-active-unit', `no unit is active: ${words.join(', ')}`);
 }
 
-/** What a unit did not do leaves nothing behind. */
-async function orRestore<Result>(restore: () => Promise<void>, act: () => Promise<Result>): Promise<Result> {
+/** Null where the unit is no longer active before the commit. What it did not do leaves nothing behind. */
+async function tryToCommit<Unit, Prepared, Result>(
+  { prepare, commit, takeBack }: Transaction<Unit, Prepared, Result>,
+  unit: Unit,
+  isActive: () => Promise<boolean>,
+): Promise<{ readonly result: Result } | null> {
+  // A unit that does not answer now has what waits there taken back when it is pinned next.
+  const restore = () => takeBack(unit).catch(throwUnlessDeviceError);
   try {
-    return await act();
+    const prepared = await prepare(unit);
+    if (await isActive()) return { result: await commit(unit, prepared) };
   } catch (problem) {
     if (problem instanceof DeviceError) await restore();
     throw problem;
   }
+  await restore();
+  return null;
 }
 
-/** A unit that does not answer now has what waits there taken back when it is pinned next. */
-async function tryToTakeBack<Unit>(
-  transaction: Pick<Transaction<Unit, unknown, unknown>, 'takeBack'>,
-  unit: Unit,
-): Promise<void> {
-  try {
-    await transaction.takeBack(unit);
-  } catch (error) {
-    if (!(error instanceof DeviceError)) throw error;
-  }
+function throwUnlessDeviceError(error: unknown): void {
+  if (!(error instanceof DeviceError)) throw error;
 }
 
 /**
