@@ -268,27 +268,22 @@ export async function readDescription(path: string): Promise<DeviceDescription> 
   if (version !== known) throw invalid(`${path}: apiVersion is not ${known}. Example: apiVersion: ${known}`);
   refuseSlips(document, path);
   const { metadata, spec } = checkShape(descriptionSchema, document, path);
-  return {
-    name: metadata.name,
-    driver: spec.driver ?? null,
-    cluster: spec.cluster,
-    units: spec.units,
-    addresses: spec.addresses ?? [],
-    options: spec.options ?? {},
-  };
+  const { driver = null, addresses, options } = spec;
+  return { ...metadata, ...spec, driver, addresses: addresses ?? [], options: options ?? {} };
 }
 
-const ownFields = ['driver', 'cluster', 'units', 'addresses', 'options'];
-
-/** Fields of the kind that no command needs. */
-const otherFields = ['credentialsSecret', 'targets', 'callsPerSecond'];
+/** No command needs the last three. */
+const knownFields = [
+  ...['driver', 'cluster', 'units', 'addresses', 'options'],
+  ...['credentialsSecret', 'targets', 'callsPerSecond'],
+];
 
 /** A field that is nearly one of these is meant to be it. */
 function refuseSlips(document: unknown, path: string): void {
   const { spec } = Object(document) as { spec?: unknown };
   for (const field of Object.keys(Object(spec) as object)) {
-    if ([...ownFields, ...otherFields].includes(field)) continue;
-    const nearest = findNearest(field, [...ownFields, ...otherFields]);
+    if (knownFields.includes(field)) continue;
+    const nearest = findNearest(field, knownFields);
     if (nearest !== null)
       throw invalid(`${path}: spec.${quoteText(field)} is not a field. Did you mean ${nearest}?`);
   }
@@ -307,19 +302,20 @@ const address = parsed(
   () => 'is not an IP address. Example: 10.0.9.10',
 );
 
-const port = z
-  .number({ error: 'is missing, or not a number. Example: 80' })
-  .check(z.refine((value) => isWhole(value, 1, 65_535), { error: 'is not a port. Example: 80' }));
+/** A number, and what it is not where it is none, or outside of these. */
+const whole = (least: number, most: number, none: string, outside: string) =>
+  z
+    .number({ error: none })
+    .check(
+      z.refine((value) => Number.isInteger(value) && value >= least && value <= most, { error: outside }),
+    );
+
+const port = whole(1, 65_535, 'is missing, or not a number. Example: 80', 'is not a port. Example: 80');
 
 const memberMap = z.object({
   address,
   port,
-  weight: z._default(
-    z
-      .number({ error: 'is not a number. Example: 1' })
-      .check(z.refine((value) => isWhole(value, 0, 256), { error: 'is not from 0 to 256. Example: 1' })),
-    1,
-  ),
+  weight: z._default(whole(0, 256, 'is not a number. Example: 1', 'is not from 0 to 256. Example: 1'), 1),
 });
 
 const memberText = parsed(
@@ -343,11 +339,7 @@ const wantedSchema = z.object({
     .check(z.minLength(1, { error: 'is empty. Example: [10.0.9.10]' })),
   method: z._default(z.enum(['rr', 'lc', 'hash'], { error: 'is none of rr, lc, hash' }), 'rr'),
   affinitySeconds: z._default(
-    z.nullable(
-      z
-        .number({ error: 'is not a number. Example: 600' })
-        .check(z.refine((value) => isWhole(value, 1, 86_400), { error: 'is not from 1 to 86400' })),
-    ),
+    z.nullable(whole(1, 86_400, 'is not a number. Example: 600', 'is not from 1 to 86400')),
     null,
   ),
   listeners: z
@@ -379,10 +371,6 @@ export async function readWanted(path: string, cluster: string): Promise<Balance
   const twice = places.find((place, at) => places.indexOf(place) !== at);
   if (twice !== undefined) throw invalid(`${path}: listeners has ${twice} twice`);
   return { id: { cluster, namespace, name, uid }, affinityS: affinitySeconds, ...rest };
-}
-
-function isWhole(value: number, least: number, most: number): boolean {
-  return Number.isInteger(value) && value >= least && value <= most;
 }
 
 /** Far more than any description has. */
