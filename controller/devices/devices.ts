@@ -23,8 +23,8 @@ export const deviceWatchers: readonly Watcher[] = [
       },
       {
         source: 'endpointSlices',
-        part: ({ metadata: { labels }, addressType, endpoints, ports }) => [
-          labels,
+        part: ({ metadata, addressType, endpoints, ports }) => [
+          metadata.labels,
           addressType,
           endpoints,
           ports,
@@ -74,11 +74,6 @@ interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' |
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
 }
 
-interface Written {
-  readonly writer: DeviceWriter;
-  readonly device: LoadBalancerDevice;
-}
-
 interface Pace {
   readonly callsPerSecond: number;
   readonly queue: TokenQueue;
@@ -87,7 +82,7 @@ interface Pace {
 /** Writes from `begin` to `stop`. */
 export class Devices {
   readonly #options: DevicesOptions;
-  readonly #nameToWriter = new Map<string, Written>();
+  readonly #nameToWriter = new Map<string, DeviceWriter>();
   /** By names of devices: the next writer continues with what the one before has left, or a change of the spec would be a new budget. */
   readonly #nameToPace = new Map<string, Pace>();
   /** One writer after the other: none begins before the last call of the one before has ended. */
@@ -110,19 +105,18 @@ export class Devices {
     if (!this.#hasBegun || this.#isStopped) return;
     for (const { kind, key } of keys) {
       if (kind === 'Device') this.#sync(key);
-      if (kind === 'DeviceService')
-        for (const { writer } of this.#nameToWriter.values()) writer.consider(key);
+      if (kind === 'DeviceService') for (const writer of this.#nameToWriter.values()) writer.consider(key);
     }
   }
 
   /** Each device, to how many requests it got. */
   get calls(): ReadonlyMap<string, number> {
-    return new Map([...this.#nameToWriter].map(([name, { writer }]) => [name, writer.calls]));
+    return new Map([...this.#nameToWriter].map(([name, { calls }]) => [name, calls]));
   }
 
   /** How the queues do; null where there is none. */
   get statistics(): QueueStatistics | null {
-    const all = [...this.#nameToWriter.values()].map(({ writer }) => writer.statistics);
+    const all = [...this.#nameToWriter.values()].map(({ statistics }) => statistics);
     return all.length === 0 ? null : all.reduce(joinStatistics);
   }
 
@@ -136,17 +130,12 @@ export class Devices {
   /** Another spec takes another writer, which finds by `list` what the one before has done. */
   #sync(name: string): void {
     const device = this.#options.view().devices.get(name) ?? null;
-    const known = this.#nameToWriter.get(name) ?? null;
-    if (
-      known !== null &&
-      device !== null &&
-      !isNews({ key: name, before: known.device, after: device }, getParts)
-    )
-      return;
-    if (known !== null) this.#end(name);
+    const before = this.#nameToWriter.get(name)?.device ?? null;
+    if (!isNews({ key: name, before, after: device }, getParts)) return;
+    if (before !== null) this.#end(name);
     if (device === null) return;
     const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device) });
-    this.#nameToWriter.set(name, { writer, device });
+    this.#nameToWriter.set(name, writer);
     void this.#begin(name, writer);
   }
 
@@ -162,14 +151,14 @@ export class Devices {
 
   async #begin(name: string, writer: DeviceWriter): Promise<void> {
     await this.#nameToEnd.get(name);
-    if (this.#nameToWriter.get(name)?.writer === writer && !this.#isStopped) writer.start();
+    if (this.#nameToWriter.get(name) === writer && !this.#isStopped) writer.start();
   }
 
   #end(name: string): void {
     const known = this.#nameToWriter.get(name);
     this.#nameToWriter.delete(name);
     const before = this.#nameToEnd.get(name) ?? Promise.resolve();
-    const end = Promise.all([before, known?.writer.stop()]).then(() => {
+    const end = Promise.all([before, known?.stop()]).then(() => {
       this.#forget(name);
     });
     this.#nameToEnd.set(name, end);

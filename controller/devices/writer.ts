@@ -64,7 +64,8 @@ const tooLong = 'it does not answer in two minutes';
 
 /** One device's. */
 export class DeviceWriter {
-  readonly #device: LoadBalancerDevice;
+  /** As it was when this began. */
+  readonly device: LoadBalancerDevice;
   readonly #options: WriterOptions;
   readonly #session: DeviceSession;
   readonly #queue: KeyedQueue;
@@ -91,7 +92,7 @@ export class DeviceWriter {
 
   constructor(device: LoadBalancerDevice, options: WriterOptions) {
     const { clock, random, onError } = options;
-    this.#device = device;
+    this.device = device;
     this.#options = options;
     this.#session = new DeviceSession(device, {
       ...options,
@@ -114,7 +115,7 @@ export class DeviceWriter {
   }
 
   get name(): string {
-    return this.#device.metadata.name;
+    return this.device.metadata.name;
   }
 
   /** How its queue does. */
@@ -139,7 +140,7 @@ export class DeviceWriter {
     const view = this.#options.view();
     const service = view.services.get(key);
     const isConcerned = view.deviceToServices.get(this.name)?.has(key) === true;
-    if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.#device));
+    if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.device));
     for (const each of view.serviceToBalancers.get(key) ?? []) {
       const balancer = view.deviceBalancers.get(each);
       if (balancer?.device === this.name) this.#hold(balancer.id);
@@ -229,7 +230,7 @@ export class DeviceWriter {
   #report(deviceStatus: DeviceStatus): void {
     this.#deviceStatus = deviceStatus;
     this.#reportedMs = this.#options.clock.now();
-    const { generation } = this.#device.metadata;
+    const { generation } = this.device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
     const balancers = this.#listedMs === null ? null : there;
     const draining = listDrains(this.#drains, this.#dateOffsetMs);
@@ -306,7 +307,7 @@ export class DeviceWriter {
     const driver = await this.#session.open();
     const view = this.#options.view();
     const service = findService(held.id, view);
-    const intent = judgeService(service, { device: this.#device, isThere: held.isThere, view });
+    const intent = judgeService(service, { device: this.device, isThere: held.isThere, view });
     if (intent === 'clear' && !held.isCleared) {
       const goneMs = held.noteGone(service === undefined, clock.now());
       if (goneMs !== null && goneMs < garbageMs)
@@ -316,7 +317,7 @@ export class DeviceWriter {
     if (intent !== 'have' || service === undefined) return this.#leave(held, service);
     const wanted = toWanted(
       {
-        ...{ service, device: this.#device, capabilities: driver.capabilities, nowMs: clock.now() },
+        ...{ service, device: this.device, capabilities: driver.capabilities, nowMs: clock.now() },
         ...{ present: held.addresses, former: held.members },
       },
       view,
