@@ -46,7 +46,7 @@ import type { DeviceBalancer } from '../cache/known.ts';
 export function nextDeviceStep(service: Service, view: ClusterView): Step {
   const chosen = chooseDevice(service, view.settings.defaultDevice);
   const seatHolders = listCurrentOwners(service);
-  if (chosen !== null) return serve(service, chosen, view);
+  if (chosen !== null) return serve(service, chosen, seatHolders, view);
   return seatHolders.length === 0 ? nothing : release(service, seatHolders, view);
 }
 
@@ -58,29 +58,18 @@ export function isOfDevice({ ipMode }: Ingress): boolean {
 /** What comes next is said by the device's writer, or by the API. */
 const waitForDevice: Step = { does: 'wait', waitsFor: 'time', why: 'a device does its part', untilMs: null };
 
-function serve(service: Service, name: string, view: ClusterView): Step {
+function serve(service: Service, name: string, seatHolders: readonly string[], view: ClusterView): Step {
   const device = view.devices.get(name);
-  const seatHolders = listCurrentOwners(service);
   // Where there are no devices at all, such a class may be anybody's.
   if (view.devices.size === 0 && seatHolders.length === 0) return nothing;
-  if (device === undefined)
-    return reportStatus(
-      service,
-      { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` },
-      view,
-    );
+  const none = { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` };
+  if (device === undefined) return reportStatus(service, none, view);
   if (!seatHolders.includes(name)) return hold(service, device, view);
   const balancer = findBalancer(view, name, service);
   if (balancer === undefined) return waitForDevice;
-  return (
-    publish(service, balancer, view) ??
-    dropFormer(service, balancer) ??
-    dropOwners(
-      service,
-      seatHolders.filter((each) => each !== name && isAbsent(service, each, view)),
-    ) ??
-    waitForDevice
-  );
+  const left = seatHolders.filter((each) => each !== name && isAbsent(service, each, view));
+  const step = publish(service, balancer, view) ?? dropFormer(service, balancer);
+  return step ?? dropOwners(service, left) ?? waitForDevice;
 }
 
 /** A device that goes gets no more. */
@@ -189,10 +178,9 @@ function reportStatus(
 /** Another controller's finalizer goes when vipnat's is there and the device serves the Service. */
 function dropFormer(service: Service, { deviceStatus, isTakenOver }: DeviceBalancer): Step | null {
   const known = service.metadata.finalizers ?? [];
-  if (!known.includes(formerFinalizer) || deviceStatus !== 'serves' || !isTakenOver) return null;
-  return toStep(
-    patchMetadata('Service', service, { finalizers: known.filter((each) => each !== formerFinalizer) }),
-  );
+  const finalizers = known.filter((each) => each !== formerFinalizer);
+  if (finalizers.length === known.length || deviceStatus !== 'serves' || !isTakenOver) return null;
+  return toStep(patchMetadata('Service', service, { finalizers }));
 }
 
 function clearStatus(service: Service): Step | null {
@@ -214,10 +202,8 @@ function dropOwners(service: Service, devices: readonly string[]): Step | null {
     (each) => !dropped.has(each) && !(isLast && each === formerFinalizer),
   );
   const message = devices.map((name) => `The device ${name} has nothing of it any more.`).join(' ');
-  return toStep(patchMetadata('Service', service, { finalizers }), {
-    ...{ type: 'Normal', reason: 'AddressReleased' },
-    message,
-  });
+  const event = { type: 'Normal', reason: 'AddressReleased', message } as const;
+  return toStep(patchMetadata('Service', service, { finalizers }), event);
 }
 
 /** Devices: their finalizer, and what their writers say of them. */
