@@ -195,6 +195,11 @@ export interface UnitState {
   readonly why: string;
 }
 
+/** Whether a unit could not follow the active one, as far as anybody can tell. */
+export function isBehind({ role, isInSync }: Pick<UnitState, 'role' | 'isInSync'>): boolean {
+  return role === 'unresponsive' || role === 'unknown' || isInSync === false;
+}
+
 /** What a device says of itself. */
 export interface DeviceState {
   readonly units: readonly UnitState[];

@@ -22,19 +22,13 @@ import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted
 import { systemClock } from '../../lib/clock.ts';
 import { constants } from 'node:os';
 import { exitStatuses, findNearest, toPrintableJson } from '../../lib/text.ts';
-import { type Check, describeError } from '../../devices/conformance/bench.ts';
+import { type Check, describeChange, describeError } from '../../devices/conformance/bench.ts';
 import { listChecks } from '../../devices/conformance/steady-checks.ts';
 import { quoteText } from '../../config/options.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { definePlainCommand } from '../command.ts';
 
-const listColumns = [
-  { title: 'BALANCER' },
-  { title: 'ADDRESSES' },
-  { title: 'PORT' },
-  { title: 'METHOD' },
-  { title: 'MEMBERS' },
-] as const;
+const listColumns = ['BALANCER', 'ADDRESSES', 'PORT', 'METHOD', 'MEMBERS'].map((title) => ({ title }));
 
 /** What `vipnat device list` prints: a row for each listener. */
 function formatList(owned: readonly Owned[], screen: Screen): string {
@@ -67,15 +61,10 @@ function formatPlan(changes: readonly Change[], screen: Screen): string {
   if (changes.length === 0) return 'Nothing to change.\n';
   const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
   return joinLines([
-    ...changes.map((change) => clean(describeChange(change), screen)),
+    ...changes.map((change) => clean(describeChange(change, '→'), screen)),
     '',
     `${count}. vipnat wrote nothing.`,
   ]);
-}
-
-function describeChange({ object, before, after }: Change): string {
-  if (before === null) return `+ ${object}: ${after ?? ''}`;
-  return after === null ? `- ${object}: ${before}` : `~ ${object}: ${before} → ${after}`;
 }
 
 const stateColumns = [{ title: 'UNIT' }, { title: 'ROLE' }, { title: 'IN SYNC' }, { title: 'WHY' }] as const;
@@ -115,13 +104,10 @@ function formatResult(result: CheckResult, screen: Screen): string {
   const { name, title, outcome } = result;
   const word = paint(outcome, outcomeToTone[outcome], screen);
   const gap = ' '.repeat('not run'.length - outcome.length);
-  const [first = '', ...more] = layOutText('         ', `${name}: ${explain(result, title)}`, screen);
+  const words = result.outcome === 'not run' ? `needs ${result.needs.join(', ')}` : title;
+  const [first = '', ...more] = layOutText('         ', `${name}: ${words}`, screen);
   const why = result.outcome === 'failed' ? layOutText('         ', result.why, screen) : [];
   return joinLines([`${word}${gap}  ${first.trimStart()}`, ...more, ...why]);
-}
-
-function explain(result: CheckResult, title: string): string {
-  return result.outcome === 'not run' ? `needs ${result.needs.join(', ')}` : title;
 }
 
 /** The last line: how many there were of each outcome. */
@@ -214,27 +200,17 @@ function watchSignals(print: (text: string) => void): Stop {
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Which device it is about. */
-interface NamedDevice {
-  readonly driver: string;
-  readonly description: { readonly name: string; readonly cluster: string };
-}
-
 /** What `vipnat device list --json` prints. Each balancer can be given to `plan`. */
-function formatListJson(device: NamedDevice, owned: readonly Owned[]): string {
+function formatListJson(device: OpenDevice, owned: readonly Owned[]): string {
   return format(device, {
     balancers: owned.map(({ balancer, memberToSessions }) => ({
-      ...nameBalancer(balancer),
+      ...{ namespace: balancer.id.namespace, name: balancer.id.name, uid: balancer.id.uid },
       addresses: balancer.addresses.map(({ text }) => text),
-      method: balancer.method,
-      affinitySeconds: balancer.affinityS,
+      ...{ method: balancer.method, affinitySeconds: balancer.affinityS },
       listeners: balancer.listeners.map(({ protocol, port, members }) => ({
-        protocol,
-        port,
+        ...{ protocol, port },
         members: members.map((member) => ({
-          address: member.address.text,
-          port: member.port,
-          weight: member.weight,
+          ...{ address: member.address.text, port: member.port, weight: member.weight },
           sessions: memberToSessions?.get(formatMember(member)) ?? null,
         })),
       })),
@@ -242,17 +218,13 @@ function formatListJson(device: NamedDevice, owned: readonly Owned[]): string {
   });
 }
 
-function nameBalancer({ id: { namespace, name, uid } }: Owned['balancer']): object {
-  return { namespace, name, uid };
-}
-
 /** What `vipnat device plan --json` prints. */
-function formatPlanJson(device: NamedDevice, changes: readonly Change[]): string {
+function formatPlanJson(device: OpenDevice, changes: readonly Change[]): string {
   return format(device, { changes: changes.map(({ object, before, after }) => ({ object, before, after })) });
 }
 
 /** What `vipnat device state --json` prints. */
-function formatStateJson(device: NamedDevice, { units, foreignChanges }: DeviceState): string {
+function formatStateJson(device: OpenDevice, { units, foreignChanges }: DeviceState): string {
   return format(device, {
     units: units.map(({ unit, role, isInSync, why }) => ({ unit, role, inSync: isInSync, why })),
     foreignChanges,
@@ -260,7 +232,7 @@ function formatStateJson(device: NamedDevice, { units, foreignChanges }: DeviceS
 }
 
 /** What `vipnat device conformance --json` prints. */
-function formatConformanceJson(device: NamedDevice, report: ConformanceReport): string {
+function formatConformanceJson(device: OpenDevice, report: ConformanceReport): string {
   const { capabilities, results, interruption } = report;
   const count = (wanted: string) => results.filter(({ outcome }) => outcome === wanted).length;
   return format(device, {
@@ -276,7 +248,7 @@ function formatConformanceJson(device: NamedDevice, report: ConformanceReport): 
   });
 }
 
-function format({ driver, description: { name, cluster } }: NamedDevice, more: object): string {
+function format({ driver, description: { name, cluster } }: OpenDevice, more: object): string {
   return `${toPrintableJson({ version: 1, device: name, driver, cluster, ...more }, 2)}\n`;
 }
 

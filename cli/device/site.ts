@@ -7,12 +7,12 @@ import {
 } from './files.ts';
 import type { Environment } from '../../config/load.ts';
 import { configurations, drivers } from '../../devices/drivers.ts';
-import type {
-  DriverContext,
-  LoadBalancerDriver,
-  CreateDriver,
-  DeviceSettings,
-  DeviceState,
+import {
+  type DriverContext,
+  type LoadBalancerDriver,
+  type CreateDriver,
+  type DeviceState,
+  isBehind,
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
@@ -71,30 +71,21 @@ export async function openDevice(options: DeviceOptions, environment: Environmen
   return {
     description,
     driver,
-    open: (context, ofCluster = cluster) =>
-      createIt(create, { name, cluster: ofCluster, units, options: own, ...secrets }, context),
+    open: (context, ofCluster = cluster) => {
+      try {
+        return create({ name, cluster: ofCluster, units, options: own, ...secrets }, context);
+      } catch (error) {
+        if (error instanceof VipnatError) throw error;
+        throw invalid(`the driver does not take the settings of ${name}: ${describeError(error)}`);
+      }
+    },
   };
-}
-
-function createIt(
-  create: CreateDriver,
-  settings: DeviceSettings,
-  context: DriverContext,
-): LoadBalancerDriver {
-  try {
-    return create(settings, context);
-  } catch (error) {
-    if (error instanceof VipnatError) throw error;
-    throw invalid(`the driver does not take the settings of ${settings.name}: ${describeError(error)}`);
-  }
 }
 
 /** Whether a person should see to it: not one unit is active, another is behind, or changes of other users wait. */
 export function isStateInTrouble({ units, foreignChanges }: DeviceState): boolean {
   const active = units.filter(({ role }) => role === 'active');
-  const isBehind = units.some(({ isInSync }) => isInSync === false);
-  const isUnresponsive = units.some(({ role }) => role === 'unresponsive' || role === 'unknown');
-  return active.length !== 1 || isBehind || isUnresponsive || foreignChanges.length > 0;
+  return active.length !== 1 || units.some(isBehind) || foreignChanges.length > 0;
 }
 
 /**

@@ -3,6 +3,7 @@ import {
   type DeviceErrorKind,
   DeviceError,
   type DeviceState,
+  isBehind,
   type DeviceSettings,
   type CreateDriver,
   type LoadBalancerDriver,
@@ -60,7 +61,9 @@ const maxText = 1024;
 /** How a device does that answers. `unread` says why its credentials could not be read again; null where they could. */
 export function describeState(state: DeviceState, unread: Failure | null): DeviceStatus {
   const deviceStatus = describeUnits(state);
-  return unread === null || !deviceStatus.isReady ? deviceStatus : describeUnread(deviceStatus, unread);
+  if (unread === null || !deviceStatus.isReady) return deviceStatus;
+  const message = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${unread.message}.`;
+  return { ...deviceStatus, reason: 'CredentialsUnread', message };
 }
 
 function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatus {
@@ -82,9 +85,7 @@ function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatu
     return { ...seen, isReady: false, reason: 'NoActiveUnit', message: who };
   }
   const [first = ''] = active;
-  const behind = reported.filter(
-    ({ role, isInSync }) => role === 'unresponsive' || role === 'unknown' || isInSync === false,
-  );
+  const behind = reported.filter(isBehind);
   if (behind.length === 0)
     return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
   // Some drivers name the unit themselves.
@@ -93,11 +94,6 @@ function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatu
   );
   const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
   return { ...seen, isReady: true, reason: 'NotInSync', message };
-}
-
-function describeUnread(deviceStatus: DeviceStatus, { message }: Failure): DeviceStatus {
-  const reported = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${message}.`;
-  return { ...deviceStatus, reason: 'CredentialsUnread', message: reported };
 }
 
 function describeRole(role: string): string {
@@ -290,13 +286,6 @@ export class DeviceSession {
     return this.#driver?.capabilities.changesAtOnce ?? 1;
   }
 
-  async #open(): Promise<LoadBalancerDriver> {
-    const { client, namespace } = this.#options;
-    this.#credentials = await readCredentials(client, namespace, this.#device);
-    this.#driver = await this.#create(this.#credentials);
-    return this.#driver;
-  }
-
   /**
    * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
    * @throws VipnatError as `open`
@@ -307,18 +296,18 @@ export class DeviceSession {
     if (JSON.stringify(credentials) !== JSON.stringify(this.#credentials)) this.#driver = null;
   }
 
-  async #create(credentials: Credentials): Promise<LoadBalancerDriver> {
-    const { clock, findDriver, pace, writeMs, onCall } = this.#options;
+  async #open(): Promise<LoadBalancerDriver> {
+    const { client, namespace, clock, findDriver, pace, writeMs, onCall } = this.#options;
     const { metadata, spec } = this.#device;
-    const create = await findDriver(spec.driver);
+    const { driver, cluster, units, options } = spec;
+    this.#credentials = await readCredentials(client, namespace, this.#device);
+    const create = await findDriver(driver);
     if (create === null)
-      throw new VipnatError(
-        'DEVICE_SETTINGS_INVALID',
-        `vipnat has no driver ${spec.driver}. Change spec.driver of the LoadBalancerDevice ${metadata.name}`,
+      throw invalid(
+        `vipnat has no driver ${driver}. Change spec.driver of the LoadBalancerDevice ${metadata.name}`,
       );
-    const { cluster, units, options } = spec;
-    const settings = { name: metadata.name, cluster, units, ...credentials, options: options ?? {} };
-    return create(settings, {
+    const settings = { name: metadata.name, cluster, units, ...this.#credentials, options: options ?? {} };
+    this.#driver = create(settings, {
       clock,
       beforeCall: async () => {
         await pace.take();
@@ -326,5 +315,6 @@ export class DeviceSession {
         onCall();
       },
     });
+    return this.#driver;
   }
 }

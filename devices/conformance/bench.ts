@@ -178,7 +178,7 @@ export class Subject {
   async expectNoPlan(wanted: Balancer, when: string): Promise<void> {
     const changes = await this.plan(wanted);
     if (changes.length === 0) return;
-    throw new CheckFailed(`${when}, plan has ${quoteSome(changes.map(describeChange))}`);
+    throw new CheckFailed(`${when}, plan has ${quoteSome(changes.map((change) => describeChange(change)))}`);
   }
 
   async #repeat(what: string, call: () => Promise<Progress>): Promise<void> {
@@ -228,9 +228,9 @@ export function describeProgress(progress: Progress): string {
 }
 
 /** For people. */
-export function describeChange({ object, before, after }: Change): string {
+export function describeChange({ object, before, after }: Change, arrow: '->' | '→' = '->'): string {
   if (before === null) return `+ ${object}: ${after ?? ''}`;
-  return after === null ? `- ${object}: ${before}` : `~ ${object}: ${before} -> ${after}`;
+  return after === null ? `- ${object}: ${before}` : `~ ${object}: ${before} ${arrow} ${after}`;
 }
 
 /** Whatever a driver threw, for people. */

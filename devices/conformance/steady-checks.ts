@@ -123,7 +123,10 @@ async function expectPlanOnly(bench: Bench, wanted: Balancer, there: readonly Ba
   expectNoWrites(subject, 'plan');
   await bench.open().expectOnly(there, 'after plan');
   const again = await bench.open().plan(wanted);
-  const difference = subtract(again.map(describeChange), changes.map(describeChange));
+  const [second = [], first = []] = [again, changes].map((all) =>
+    all.map((change) => describeChange(change)),
+  );
+  const difference = subtract(second, first);
   if (difference.length > 0)
     throw new CheckFailed(`plan has other changes the second time: ${quoteSome(difference)}`);
 }
