@@ -39,7 +39,7 @@ export interface AlteonSettings {
 }
 
 /** One unit. */
-export interface AlteonAddress {
+interface AlteonAddress {
   /** As it was given. */
   readonly unit: string;
   readonly server: HttpsServer;
@@ -265,7 +265,7 @@ export class AlteonUnit implements PairUnit {
       const table = `Slb${configuration}Cfg${name}`;
       for (const row of await this.#readTable(table, [...keys, ...Object.keys(columns)])) {
         const key = readKey(id, row);
-        if (key?.startsWith(prefix) === true) rows.get(id)?.set(key, readFields(id, row));
+        if (key?.startsWith(prefix) === true) rows[id].set(key, readFields(id, row));
       }
     }
     return rows;

@@ -1,4 +1,4 @@
-import { type Rows, type Step, splitByMark, tableIds, ofTable, makeRows } from './tables.ts';
+import { type Rows, type Step, splitByMark, tableIds, makeRows } from './tables.ts';
 import {
   type AlteonStatus,
   type AlteonSettings,
@@ -276,7 +276,7 @@ class AlteonDriver implements LoadBalancerDriver {
     const plans = this.#choose(
       take().map((request) => ({
         request,
-        steps: planSteps(markToRows.get(request.mark) ?? new Map(), request.wanted),
+        steps: planSteps(markToRows.get(request.mark) ?? makeRows(), request.wanted),
         liveStates: findLiveStates(request.wanted, states),
       })),
     );
@@ -335,8 +335,8 @@ class AlteonDriver implements LoadBalancerDriver {
     const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
     const markToRows = splitByMark(await unit.readRows(configuration, this.#prefix, ids));
     const isThere = ({ request: { mark, wanted } }: Plan) => {
-      const asked = new Map(ids.map((id) => [id, ofTable(wanted, id)]));
-      return planSteps(markToRows.get(mark) ?? new Map(), asked).length === 0;
+      const asked = { ...makeRows(), ...Object.fromEntries(ids.map((id) => [id, wanted[id]])) };
+      return planSteps(markToRows.get(mark) ?? makeRows(), asked).length === 0;
     };
     if (plans.every(isThere)) return;
     const why = 'has lost a part of what was written: it started again, or a user reverted';
@@ -373,7 +373,7 @@ class AlteonDriver implements LoadBalancerDriver {
 /** Of the members that a unit works with already: what becomes new begins as it is configured. */
 function findLiveStates(wanted: Rows, states: ReadonlyMap<string, number>): ReadonlyMap<string, number> {
   return new Map(
-    [...ofTable(wanted, 'groupMember')].flatMap(([key, { State }]) => {
+    [...wanted.groupMember].flatMap(([key, { State }]) => {
       const state = Number(State ?? memberStates.enabled);
       return states.has(key) && states.get(key) !== state ? [[key, state] as const] : [];
     }),

@@ -1,7 +1,6 @@
 import {
   type Rows,
   tableIds,
-  ofTable,
   parseName,
   type ParsedName,
   type Fields,
@@ -49,7 +48,7 @@ interface Holdings {
 export function readOwned(holdings: Holdings): readonly Owned[] {
   const markToId = new Map<string, BalancerId>();
   for (const id of tableIds) {
-    for (const key of ofTable(holdings.rows, id).keys()) {
+    for (const key of holdings.rows[id].keys()) {
       const parsed = parseMark(key.split('/')[0] ?? '', holdings.cluster);
       if (parsed !== null) markToId.set(formatMark(parsed.id), parsed.id);
     }
@@ -68,12 +67,12 @@ interface OwnedListener {
 function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   const { rows, cluster } = holdings;
   const isOwn = (name: string) => name.startsWith(`${mark}_`);
-  const groups = [...ofTable(rows, 'group')].filter(([name]) => isOwn(name));
+  const groups = [...rows.group].filter(([name]) => isOwn(name));
   const listeners = groups.flatMap(([name]) => {
     const parsed = parseName(name, cluster);
     return parsed === null ? [] : [readListener(holdings, name, parsed)];
   });
-  const servers = [...ofTable(rows, 'virtualServer')].filter(([name]) => isOwn(name));
+  const servers = [...rows.virtualServer].filter(([name]) => isOwn(name));
   const texts = servers.map(([, fields]) =>
     String(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr ?? ''),
   );
@@ -89,9 +88,9 @@ function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
 
 function readListener(holdings: Holdings, group: string, { protocol, port }: ParsedName): OwnedListener {
   const { rows, memberToState, serverToSessions } = holdings;
-  const found = [...ofTable(rows, 'groupMember')].flatMap(([key, { State }]) => {
+  const found = [...rows.groupMember].flatMap(([key, { State }]) => {
     const [of, server = ''] = key.split('/');
-    const fields = ofTable(rows, 'realServer').get(server);
+    const fields = rows.realServer.get(server);
     const address = parseAddress(String(fields?.IpAddr ?? fields?.Ipv6Addr ?? ''));
     if (of !== group || fields === undefined || address === null) return [];
     const isDrained = (memberToState.get(key) ?? State) !== memberStates.enabled;
@@ -100,7 +99,7 @@ function readListener(holdings: Holdings, group: string, { protocol, port }: Par
   const weights = readWeights(found.map(({ fields, isDrained }) => (isDrained ? null : fields)));
   const members = found.map(({ server, address }, at) => ({
     address,
-    port: Number(ofTable(rows, 'realPort').get(`${server}/1`)?.RealPort ?? 0),
+    port: Number(rows.realPort.get(`${server}/1`)?.RealPort ?? 0),
     weight: weights[at] ?? 0,
   }));
   const sessions = members.map(
@@ -131,8 +130,8 @@ function readMethod(group: Fields | undefined): DeviceMethod {
 function readAffinity(rows: Rows, server: readonly [string, Fields] | undefined): number | null {
   if (server === undefined) return null;
   const [name, fields] = server;
-  const service = ofTable(rows, 'virtualService').get(`${name}/1`) ?? {};
-  const { PersistentTimeOut = 0 } = ofTable(rows, 'serviceGroup').get(`${name}/1`) ?? {};
+  const service = rows.virtualService.get(`${name}/1`) ?? {};
+  const { PersistentTimeOut = 0 } = rows.serviceGroup.get(`${name}/1`) ?? {};
   if (service.PBind !== bindings.clientAddress) return null;
   const [, noted] = /^affinity (\d+) s$/.exec(String(fields.VirtServerVname)) ?? [];
   const minutes = Number(PersistentTimeOut);
@@ -187,9 +186,9 @@ export function toRows(balancer: Balancer, options: AlteonOptions): Rows {
     addGroup(rows, group, balancer, listener);
     for (const address of balancer.addresses) {
       const server = nameVirtualServer(group, address);
-      add(rows, 'virtualServer', server, toVirtualServer(address, balancer.affinityS));
-      add(rows, 'virtualService', `${server}/1`, toService(listener, balancer.affinityS));
-      add(rows, 'serviceGroup', `${server}/1`, toServiceGroup(group, balancer.affinityS, options));
+      rows.virtualServer.set(server, toVirtualServer(address, balancer.affinityS));
+      rows.virtualService.set(`${server}/1`, toService(listener, balancer.affinityS));
+      rows.serviceGroup.set(`${server}/1`, toServiceGroup(group, balancer.affinityS, options));
     }
   }
   return rows;
@@ -202,7 +201,7 @@ function toMinutes(affinityS: number): number {
 
 function addGroup(rows: GatheredRows, group: string, { method }: Balancer, listener: Listener): void {
   const { protocol, members } = listener;
-  add(rows, 'group', group, {
+  rows.group.set(group, {
     Metric: methodToMetric[method],
     // The units' own checks, a connection or an answer: zcloud's elb-controller takes them too.
     HealthID: protocol,
@@ -211,10 +210,10 @@ function addGroup(rows: GatheredRows, group: string, { method }: Balancer, liste
   const fitting = fitWeights(members, maxWeight);
   members.forEach((member, at) => {
     const server = nameRealServer(group, member);
-    add(rows, 'realServer', server, toRealServer(member, fitting[at]?.weight ?? member.weight));
-    add(rows, 'realPort', `${server}/1`, { RealPort: member.port });
+    rows.realServer.set(server, toRealServer(member, fitting[at]?.weight ?? member.weight));
+    rows.realPort.set(`${server}/1`, { RealPort: member.port });
     const State = member.weight === 0 ? memberStates.drained : memberStates.enabled;
-    add(rows, 'groupMember', `${group}/${server}`, { State });
+    rows.groupMember.set(`${group}/${server}`, { State });
   });
 }
 
@@ -263,10 +262,6 @@ function toServiceGroup(group: string, affinityS: number | null, { proxyIpMode }
   };
 }
 
-function add(rows: GatheredRows, id: TableId, key: string, fields: Fields): void {
-  rows.get(id)?.set(key, fields);
-}
-
 /** A member of a group that gets connections, and one whose connections end by themselves. Source: the MIB, slbNewCfgEnhGroupRealServerState. */
 export const memberStates = { enabled: 1, drained: 3 } as const;
 
@@ -286,12 +281,12 @@ interface Row {
 /** What makes the one of the other. Columns that are not wanted stay as they are. Of what is not mentioned in `wanted`, nothing stays. */
 export function planSteps(current: Rows, wanted: Rows): readonly Step[] {
   const planned = tableIds.flatMap((id) => [
-    ...[...ofTable(wanted, id)].flatMap(([key, fields]) => {
-      const before = ofTable(current, id).get(key);
+    ...[...wanted[id]].flatMap(([key, fields]) => {
+      const before = current[id].get(key);
       return before === undefined ? create({ id, key }, fields) : change({ id, key }, before, fields);
     }),
-    ...[...ofTable(current, id)]
-      .filter(([key]) => !ofTable(wanted, id).has(key))
+    ...[...current[id]]
+      .filter(([key]) => !wanted[id].has(key))
       .flatMap(([key, fields]) => remove({ id, key }, fields, wanted, current)),
   ]);
   return sortSteps(planned);
@@ -340,8 +335,7 @@ function remove(row: Row, fields: Fields, wanted: Rows, current: Rows): readonly
   const [first = '', second = ''] = key.split('/');
   const whole = goesWith[id];
   if (id === 'serviceGroup') return [];
-  if (whole !== undefined && ofTable(current, whole).has(first) && !ofTable(wanted, whole).has(first))
-    return [];
+  if (whole !== undefined && current[whole].has(first) && !wanted[whole].has(first)) return [];
   const phase = phases.remove + removalOrder.indexOf(id);
   const step = { table: id, path: toPath(row), change: describe(row, fields, null), isNew: false, phase };
   if (id !== 'groupMember') return [{ ...step, method: 'DELETE', body: null }];

@@ -153,19 +153,14 @@ type Column = ColumnOf<TableId> | 'AddServer' | 'RemoveServer';
 export type Fields = Readonly<Partial<Record<Column, string | number>>>;
 
 /** Rows of all tables by their keys, as a path has them: `GROUP/SERVER`. */
-export type Rows = ReadonlyMap<TableId, ReadonlyMap<string, Fields>>;
+export type Rows = Readonly<Record<TableId, ReadonlyMap<string, Fields>>>;
 
 /** The same, while they are gathered. */
-export type GatheredRows = ReadonlyMap<TableId, Map<string, Fields>>;
+export type GatheredRows = Readonly<Record<TableId, Map<string, Fields>>>;
 
 /** Tables without rows. */
 export function makeRows(): GatheredRows {
-  return new Map(tableIds.map((id) => [id, new Map<string, Fields>()]));
-}
-
-/** The rows of one of the tables. */
-export function ofTable(rows: Rows, id: TableId): ReadonlyMap<string, Fields> {
-  return rows.get(id) ?? new Map<string, Fields>();
+  return Object.fromEntries(tableIds.map((id) => [id, new Map<string, Fields>()])) as GatheredRows;
 }
 
 /** The key of a row as the unit printed it; null where it has none. */
@@ -206,13 +201,13 @@ export function readColumn(row: Readonly<Record<string, unknown>>, column: strin
 /** Rows of one cluster, by the marks that their names begin with. */
 export function splitByMark(rows: Rows): ReadonlyMap<string, Rows> {
   const markToRows = new Map<string, GatheredRows>();
-  for (const [id, ofId] of rows)
-    for (const [key, fields] of ofId) {
+  for (const id of tableIds)
+    for (const [key, fields] of rows[id]) {
       // A mark has four underscores.
       const mark = key.split('_', 5).join('_');
       const own = markToRows.get(mark) ?? makeRows();
       markToRows.set(mark, own);
-      own.get(id)?.set(key, fields);
+      own[id].set(key, fields);
     }
   return markToRows;
 }
