@@ -198,8 +198,7 @@ export class DeviceWriter {
       const failure = describeFailure(error);
       // Other credentials, or another CA, may help with any of them.
       await this.#renew();
-      const { reason, message } = failure;
-      this.#report({ units: [], foreignChanges: [], isReady: false, reason, message });
+      this.#report({ units: [], foreignChanges: [], isReady: false, ...failure });
     }
     return { kind: 'again', afterMs: pollMs * (0.9 + random() / 5) };
   }
