@@ -15,7 +15,6 @@ import {
   parseObjectName,
   classifyAddress,
   isInSubnet,
-  familyToBits,
   toBlock,
   toNumber,
   familyToBits,

@@ -2,10 +2,26 @@ import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { runShell } from '../../../tools/lab/machines/machine.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { masters } from '../network/layout.ts';
-import { savedRules } from '../chaos/lab/firewall.ts';
 import { isLong } from '../jest/extent.ts';
 import type { Component } from '../../../tools/lab/components/component.ts';
 import { waitForApiservers, waitForBalance } from '../../../tools/lab/control-plane/ready.ts';
+
+/** A firewall's saved rules, from before kube-proxy and vipnat came: whoever restores them removes all others. */
+const savedFirewall = `*filter
+:INPUT ACCEPT [0:0]
+:FORWARD DROP [0:0]
+:OUTPUT ACCEPT [0:0]
+-A INPUT -i lo -j ACCEPT
+-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
+-A INPUT -p tcp -m tcp --dport 22 -j ACCEPT
+COMMIT
+*nat
+:PREROUTING ACCEPT [0:0]
+:INPUT ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:POSTROUTING ACCEPT [0:0]
+COMMIT
+`;
 
 /** The masters as a fault sees them. */
 interface Roles {
@@ -69,7 +85,7 @@ export const firewallRestored: Fault = {
   maxFailed: 5,
   durationMs: 8000,
   run: async (lab, { holder }) => {
-    await lab.machine(holder).run([`iptables-${lab.options.iptables}-restore`], { input: savedRules });
+    await lab.machine(holder).run([`iptables-${lab.options.iptables}-restore`], { input: savedFirewall });
     await sleep(5000);
     await restart(lab, holder, 'kube-proxy');
   },

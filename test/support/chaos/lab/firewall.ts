@@ -143,8 +143,7 @@ const savedChains: readonly (readonly [string, readonly string[]])[] = [
   ],
 ];
 
-/** What `restore` restores: whoever does so removes all rules of others. */
-export const savedRules = `*filter
+const savedRules = `*filter
 :INPUT ACCEPT [0:0]
 :FORWARD DROP [0:0]
 :OUTPUT ACCEPT [0:0]
