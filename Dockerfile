@@ -56,7 +56,8 @@ COPY --from=build /src/node_modules/node-linux-*/bin/node /usr/local/bin/
 
 FROM runtime AS installed
 COPY --from=nft /packages /newer
-RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' | cat - /newer >/packages
+RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' >/packages \
+ && cat /newer >>/packages
 
 FROM build AS described
 COPY --from=installed /packages /usr/lib/os-release /usr/local/bin/node /image/

@@ -57,7 +57,6 @@ const option: Addition = {
       'manifests/chart/values.schema.json',
       insertAfter('"enum": ["pretty", "json"]\n        }', ',\n"exampleChoice": { "enum": ["one", "two"] }'),
     ],
-    ['test/unit/config/load.test.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
     ['test/support/agent/running-agent.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
   ]),
   heldElsewhere: [],
@@ -189,10 +188,9 @@ export const example = definePlainCommand({
       'cli/table.ts',
       (text) =>
         insertAfter(
-          "(await import('./commands/version.ts')).printVersion,\n  },\n",
-          `{ name: 'example', summary: 'an example',
-  load: async () => (await import('./commands/example.ts')).example },\n`,
-        )(insertAfter("'help', 'version'", ", 'example'")(text)),
+          "(await import('./commands/version.ts')).printVersion,\n",
+          "  example: async () => (await import('./commands/example.ts')).example,\n",
+        )(insertAfter("version: 'print the version',\n", "    example: 'an example',\n")(text)),
     ],
     ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],
   ]),
