@@ -28,7 +28,7 @@ RUN apt-get update \
  && printf '#!/bin/sh\nLD_LIBRARY_PATH=/opt/vipnat/nft exec /opt/vipnat/nft/nft.real "$@"\n' >/nft/nft \
  && chmod 755 /nft/nft \
  && dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' \
-      nftables libnftables1 libnftnl11 libxtables12 >/packages
+      nftables libnftables1 libnftnl11 libxtables12 >/nft/packages
 
 FROM ${BASE} AS runtime
 # The time of all files: docker's builder reads it.
@@ -55,7 +55,7 @@ RUN sed s/trixie/bookworm/ /etc/apt/sources.list.d/debian.sources >/etc/apt/sour
 COPY --from=build /src/node_modules/node-linux-*/bin/node /usr/local/bin/
 
 FROM runtime AS installed
-COPY --from=nft /packages /newer
+COPY --from=nft /nft/packages /newer
 RUN dpkg-query --show --showformat '${Package}\t${Version}\t${Architecture}\t${source:Package}\t${source:Version}\n' >/packages \
  && cat /newer >>/packages
 

@@ -123,8 +123,10 @@ describe('the image', () => {
   test('has nft and iptables of the versions that docs/install.md names, which nodes can read', async () => {
     const [, nft, iptables] =
       /nft (\S+) and iptables (\S+) of Debian/.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
-    const { stdout } = await runScript('nft --version; iptables --version; ip6tables-legacy --version');
-    expect(stdout.match(/(?<=v)\d\S+/g)).toEqual([nft, iptables, iptables]);
+    const script =
+      'nft --version; iptables --version; ip6tables-legacy --version; /opt/vipnat/nft/nft --version';
+    const { stdout } = await runScript(script);
+    expect(stdout.match(/(?<=v)\d\S+/g)).toEqual([nft, iptables, iptables, '1.1.3']);
   });
 
   test('has nothing of what it was made with, and nothing that anybody but root may change', async () => {
@@ -155,12 +157,13 @@ describe('its SBOM', () => {
 
   test('has what dpkg and the bundle say is installed, the pinned Node.js, and nothing else', async () => {
     const query = "dpkg-query --show --showformat '${Package} ${Version}\\n'";
-    const { stdout } = await runScript(`cat /opt/vipnat/packages.json; echo ---; ${query}`);
+    const second = 'cut -f 1,2 --output-delimiter " " /opt/vipnat/nft/packages';
+    const { stdout } = await runScript(`cat /opt/vipnat/packages.json; echo ---; ${query}; ${second}`);
     const [packages = '', debian = ''] = stdout.split('---\n');
     const bundled = (
       JSON.parse(packages) as readonly { readonly name: string; readonly version: string }[]
     ).map((each) => `${each.name} ${each.version}`);
-    const installed = debian.split('\n');
+    const installed = debian.trim().split('\n');
     expect(installed.length).toBeGreaterThan(50);
     const all = [
       `vipnat ${version}`,
