@@ -62,20 +62,16 @@ function toMounts({ volumeMounts, securityContext }: Container, { volumes }: Pod
   const mounts = volumeMounts.map(({ name, mountPath }, index) => {
     const path = volumes.find((volume) => volume.name === name)?.hostPath?.path;
     const fd = index + 3;
-    return {
-      open: path === undefined ? '' : `exec ${fd}<${path}`,
-      make: `[ -e ${mountPath} ] || mkdir -p ${mountPath}`,
-      mount:
-        path === undefined
-          ? `mount -t tmpfs tmpfs ${mountPath}`
-          : `mount --no-canonicalize --bind /proc/$$/fd/${fd} ${mountPath}; exec ${fd}<&-`,
-    };
+    const bind = `mount --no-canonicalize --bind /proc/$$/fd/${fd} ${mountPath}; exec ${fd}<&-`;
+    const open = path === undefined ? '' : `exec ${fd}<${path}`;
+    const mount = path === undefined ? `mount -t tmpfs tmpfs ${mountPath}` : bind;
+    return { open, mount: `[ -e ${mountPath} ] || mkdir -p ${mountPath}; ${mount}` };
   });
   const isMounted = (root: string) => volumeMounts.some(({ mountPath }) => mountPath === root);
   const roots = securityContext.readOnlyRootFilesystem === true ? ['/', '/run', '/var/lib'] : [];
   return [
     ...mounts.map(({ open }) => open),
-    ...mounts.flatMap(({ make, mount }) => [make, mount]),
+    ...mounts.map(({ mount }) => mount),
     ...roots.filter((root) => !isMounted(root)).map((root) => `mount -o remount,bind,ro ${root}`),
   ];
 }

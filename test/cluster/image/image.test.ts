@@ -123,9 +123,8 @@ describe('the image', () => {
   test('has nft and iptables of the versions that docs/install.md names, which nodes can read', async () => {
     const [, nft, iptables] =
       /nft (\S+) and iptables (\S+) of Debian/.exec(readFileSync('docs/install.md', 'utf8')) ?? [];
-    const script =
-      'nft --version; iptables --version; ip6tables-legacy --version; /opt/vipnat/nft/nft --version';
-    const { stdout } = await runScript(script);
+    const programs = ['nft', 'iptables', 'ip6tables-legacy', '/opt/vipnat/nft/nft'];
+    const { stdout } = await runScript(programs.map((name) => `${name} --version`).join('\n'));
     expect(stdout.match(/(?<=v)\d\S+/g)).toEqual([nft, iptables, iptables, '1.1.3']);
   });
 

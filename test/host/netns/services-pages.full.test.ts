@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { useWebService, balanced } from './web-service.ts';
 import type { CommandResult } from '../../support/network/namespaces.ts';
 import { test, expect } from '@jest/globals';
+import { waitUntil } from '../../support/host/vipnat.ts';
 import { balancerMetrics, programmingDuration } from '../../../balancer/samples.ts';
 
 const listen = '127.0.0.1:10269';
@@ -17,6 +18,7 @@ const check = async (pid: number): Promise<CommandResult> =>
 
 test('a balancer serves its metrics, and stays alive and ready while the API is away', async () => {
   const balancer = await web.startBalancer(balanced, { words: ['--listen', listen] });
+  await waitUntil(async () => (await ask('/metrics')).includes('balancer_mode{'), 'it has no mode');
   const text = await ask('/metrics');
   expect(text).toMatch(/\n200$/);
   for (const name of [...Object.keys(balancerMetrics), programmingDuration.name])

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { vipnat } from '../../support/host/vipnat.ts';
+import { vipnat, waitUntil } from '../../support/host/vipnat.ts';
 import { balanced, useWebService } from './web-service.ts';
 
 interface Outcome {
@@ -32,6 +32,8 @@ describe('what commands tell of Services on a host that has no virtual IP of the
 
   test('all is well while the balancer runs; it is gone; its table has run out', async () => {
     const balancer = await web.startBalancer(balanced);
+    // It first finds out which nodes answer.
+    await waitUntil(async () => (await run('status')).exitCode === 0, 'status finds a problem');
     const well = await run('status');
     expect(well).toMatchObject({ exitCode: 0, stderr: '' });
     expect(well.stdout).toMatch(/^Services {4}direct · 1 Service, \d+ elements · follows the API\n/);
