@@ -56,9 +56,9 @@ export class DebianMachine {
     return await this.#enter([], script);
   }
 
-  /** What a script prints, which has to end well. */
+  /** What a script prints, each of whose commands has to end well. */
   async print(script: string): Promise<string> {
-    const { exitCode, stdout, stderr } = await this.run(script);
+    const { exitCode, stdout, stderr } = await this.run(`set -e; ${script}`);
     if (exitCode !== 0) throw new Error(`${script} ended with ${exitCode}:\n${stdout}\n${stderr}`);
     return stdout;
   }

@@ -42,7 +42,7 @@ const showPid = (unit: string) => machine.print(`systemctl show --property MainP
 const countRules = async () => (await machine.run('nft list ruleset | grep -c VIPNAT')).stdout;
 const listFiles = () =>
   machine.print(`find / -xdev -path /proc -prune -o -path /sys -prune -o -print |
-  grep -Ev '^/(var/(log|cache|lib/(dpkg|apt|systemd))|tmp|root)(/|$)' | sort`);
+  grep -Ev '^/(var/(log|cache|lib/(dpkg|apt|rpm|systemd))|tmp|root)(/|$)' | sort`);
 const showAddresses = () => machine.print('ip -brief -4 address show dev eth0');
 
 /** A watcher beside what a test does: it says `gone` when there is a moment without rules. */
@@ -168,7 +168,7 @@ describe('the service of the .deb, beside keepalived,', () => {
 testOwnUnit(() => machine, install);
 
 describe('the .rpm', () => {
-  const rpm = 'rpm --nodeps --force-debian';
+  const rpm = 'rpm --nodeps';
 
   test('asks for what vipnat starts, and is whole', async () => {
     expect(await machine.print('rpm --checksig vipnat.rpm')).toBe('vipnat.rpm: digests OK');
@@ -188,7 +188,7 @@ describe('the .rpm', () => {
     expect(await machine.print(`${watchRules}; ${rpm} --upgrade --force vipnat.rpm; ${endWatch}`)).toBe('');
     expect(await showPid('vipnat')).not.toBe(agent);
     await machine.print(
-      `${rpm} --erase vipnat; rm -r /run/vipnat /etc/vipnat/vipnat.yaml.rpmsave; rmdir /etc/vipnat || true`,
+      `${rpm} --erase vipnat; rm /etc/vipnat/vipnat.yaml.rpmsave; rmdir /etc/vipnat || true`,
     );
     expect(await countRules()).toBe('0');
     expect(await listFiles()).toBe(before);

@@ -4,9 +4,14 @@
 
 config=/etc/vipnat/vipnat.yaml
 
+# rpm 4.20 and newer run these scripts in an empty network of their own, which has none of the host's rules.
+in_host_network() {
+  if [ -d /run/systemd/system ]; then nsenter --net=/proc/1/ns/net "$@"; else "$@"; fi
+}
+
 # One agent runs in a host's network, and its socket tells of it, however it was started.
 agent_runs() {
-  grep -q '@vipnat-agent$' /proc/net/unix
+  in_host_network grep -q '@vipnat-agent$' /proc/net/unix
 }
 
 # Asks whoever may forbid it, such as the build of an image; does nothing where systemd does not run.
@@ -45,7 +50,7 @@ update_agent() {
   if is_overruled; then return 0; fi
   [ -d /run/systemd/system ] && systemctl is-active --quiet vipnat.service || return 0
   status=0
-  vipnat run --dry-run --config "$config" >/dev/null 2>&1 || status=$?
+  in_host_network vipnat run --dry-run --config "$config" >/dev/null 2>&1 || status=$?
   if [ "$status" -eq 78 ]; then
     echo "vipnat: this version refuses $config, so the earlier agent continues to run. For the reason, run: vipnat run --dry-run --config $config" >&2
   else
@@ -70,7 +75,7 @@ remove_rules() {
   if agent_runs; then
     echo "vipnat: another agent runs on this host, so vipnat's rules and /var/lib/vipnat stay" >&2
   else
-    vipnat cleanup || echo "vipnat: some of vipnat's rules are left, as printed above. To remove them, install vipnat again and run vipnat cleanup, or reboot" >&2
+    in_host_network vipnat cleanup || echo "vipnat: some of vipnat's rules are left, as printed above. To remove them, install vipnat again and run vipnat cleanup, or reboot" >&2
   fi
 }
 
