@@ -2,13 +2,14 @@ import type { ProxiedPlan, ProxySetUp, ProxiedNode } from './proxied-plan.ts';
 import type { ApiCluster } from '../../../tools/lab/control-plane/api-cluster.ts';
 import { raiseTestCluster } from '../../support/lab/test-lab.ts';
 import { outsider } from '../../support/network/layout.ts';
-import { writeServices, services, podPort, secondPodPort } from './proxied-services.ts';
+import { setReady, writeServices, services, podPort, secondPodPort } from './proxied-services.ts';
 import { type Machine, runShell } from '../../../tools/lab/machines/machine.ts';
 import type { Seat } from '../../support/network/seat.ts';
 import { udpClientCommand, tcpServerCommand, udpServerCommand } from '../../support/network/pod-servers.ts';
 import { waitUntil, type Service } from '../../../tools/lab/machines/service.ts';
 import { cleanUpKubeProxy } from '../../../tools/lab/control-plane/kube-proxy-cleanup.ts';
 import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
+import { unpackSuite } from '../../support/suites/suites.ts';
 import { inPod } from '../../../tools/lab/control-plane/seats.ts';
 
 /** On a machine with more to do. */
@@ -78,12 +79,34 @@ export class ProxiedNodes {
   /** Starts the kube-proxy of a set-up's node, in its mode or another one, and waits until it has rules for the node's addresses. */
   async startKubeProxy(name: string, setUp: ProxySetUp = this.plan.setUpOf(name)): Promise<void> {
     const { name: node, vips } = this.plan.nodeOf(name);
-    const { mode, ...more } = setUp;
-    const service = await this.#cluster.startKubeProxy(node, mode, more);
+    const { mode, suites, ...more } = setUp;
+    const tools = suites === undefined ? {} : { tools: `${unpackSuite(suites.kubeProxy)}/bin` };
+    const service = await this.#cluster.startKubeProxy(node, mode, { ...more, ...tools });
     const dumps = listDumps(setUp);
     await waitUntil(() => this.#findMissing(node, dumps, Object.values(vips)), {
       ...{ what: 'kube-proxy has rules for the addresses', service, limitMs: startLimitMs },
     });
+  }
+
+  /**
+   * Leaves these nodes' pods ready, and no others, by IPv4 for the Service `web`, and waits until the kube-proxy of a set-up has them.
+   * Its mode is nftables.
+   */
+  async setReady(name: string, ready: readonly ProxiedNode[]): Promise<void> {
+    await setReady(this.#cluster, this.plan.nodes, ready);
+    const { name: node } = this.plan.nodeOf(name);
+    const service = this.#cluster.service(node, 'kube-proxy');
+    const wanted = ready.map(({ pod }) => pod).join();
+    const findObstacle = async () => {
+      const { stdout } = await this.machine(node).run(['nft', 'list', 'table', 'ip', 'kube-proxy']);
+      const chain = /chain service-\w+-default\/web\/tcp\/t \{[^]*?\n\t\}/.exec(stdout)?.[0] ?? '';
+      const has = this.plan.nodes.filter(({ podAddresses }) =>
+        new RegExp(`\\b${podAddresses.ipv4}\\b`).test(chain),
+      );
+      const names = has.map(({ pod }) => pod).join();
+      return names === wanted ? null : `it has ${names} in ${chain}`;
+    };
+    await waitUntil(findObstacle, { what: `web has ${wanted}`, service, limitMs: startLimitMs });
   }
 
   /** Ends the kube-proxy of a set-up's node; its rules stay. */
@@ -98,7 +121,7 @@ export class ProxiedNodes {
 
   /** Starts the balancers of these set-ups, and waits until they balance everything. */
   async startBalancers(names: readonly string[] = this.plan.names): Promise<void> {
-    await Promise.all(names.map((name) => this.#startBalancer(this.plan.nodeOf(name))));
+    await Promise.all(names.map((name) => this.#startBalancer(name)));
   }
 
   /** Ends all balancers at once. */
@@ -110,10 +133,15 @@ export class ProxiedNodes {
     return this.#cluster.service(node, 'balancer');
   }
 
-  async #startBalancer({ name: node, vips }: ProxiedNode): Promise<void> {
+  async #startBalancer(name: string): Promise<void> {
+    const { name: node, vips } = this.plan.nodeOf(name);
+    const { suites } = this.plan.setUpOf(name);
+    const path = process.env['PATH'] ?? '';
+    const tools: Record<string, string> =
+      suites === undefined ? {} : { PATH: `${unpackSuite(suites.balancer)}/bin:${path}` };
     const service = this.#balancer(node);
     const options = ['--kubeconfig', this.#cluster.writeAdminKubeconfig(), '--node-name', node];
-    await service.start(vipnatCommand('balancer', ...options, '--listen', 'off'));
+    await service.start(vipnatCommand('balancer', ...options, '--listen', 'off'), tools);
     const tables = ['nft list map ip vipnat-lb vips', 'nft list map ip6 vipnat-lb vips'];
     const ports = Object.values(services).flatMap(({ port }) =>
       Object.values(vips).map((vip) => `${vip} . tcp . ${port}`),

@@ -1,9 +1,13 @@
 import type { ProxySetting } from '../../../tools/lab/components/kube-proxy.ts';
 import { type Family, families } from '../../../lib/net.ts';
+import type { Suite } from '../../support/suites/suites.ts';
 import { type Host, podAddresses } from '../../support/network/layout.ts';
 
 /** kube-proxy's mode on a node, and the backend of its tools. */
-export type ProxySetUp = Pick<ProxySetting, 'mode' | 'iptables' | 'isStrictArp'>;
+export interface ProxySetUp extends Pick<ProxySetting, 'mode' | 'iptables' | 'isStrictArp'> {
+  /** Whose tools the two programs have; this machine's when left out. */
+  readonly suites?: Readonly<Record<'kubeProxy' | 'balancer', Suite>>;
+}
 
 /** A node, its pod, and the addresses of all Services that it holds. */
 export interface ProxiedNode {

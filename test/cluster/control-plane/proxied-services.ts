@@ -78,6 +78,19 @@ export async function writeServices(cluster: ApiCluster, nodes: readonly Proxied
   await Promise.all(vips.map((vip) => api.create(virtualIps.path, makeVirtualIp(vip, written))));
 }
 
+/** Leaves these nodes' pods ready, and no others, by IPv4 for the Service `web`. */
+export async function setReady(
+  { api }: ApiCluster,
+  nodes: readonly ProxiedNode[],
+  readyOnes: readonly ProxiedNode[],
+): Promise<void> {
+  const conditions = (at: number) => ({ ready: readyOnes.some((node) => node === nodes[at]) });
+  const endpoints = listEndpoints({ ...services.web, conditions }, nodes, 'ipv4');
+  const path = `${collections.slices}/web-ipv4`;
+  const { code, object } = await api.ask({ method: 'PATCH', path, object: { endpoints } });
+  if (code !== 200) throw new Error(`the endpoints of web: ${code} ${object.message ?? ''}`);
+}
+
 async function writeService(
   { api }: ApiCluster,
   name: string,

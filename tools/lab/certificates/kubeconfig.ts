@@ -1,5 +1,5 @@
 import type { KeyPair } from './certificates.ts';
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 
 /** Who is to ask which server. */
 export interface KubeconfigNeeds {
@@ -10,7 +10,7 @@ export interface KubeconfigNeeds {
   readonly pair: KeyPair;
 }
 
-/** Writes a kubeconfig, as JSON, which is YAML too. Answers its path. */
+/** Writes a kubeconfig, as JSON, which is YAML too, at once: a program of another node may be reading it. Answers its path. */
 export function writeKubeconfig(path: string, { server, authority, user, pair }: KubeconfigNeeds): string {
   const content = {
     apiVersion: 'v1',
@@ -20,6 +20,7 @@ export function writeKubeconfig(path: string, { server, authority, user, pair }:
     contexts: [{ name: 'lab', context: { cluster: 'lab', user } }],
     'current-context': 'lab',
   };
-  writeFileSync(path, JSON.stringify(content, null, 2));
+  writeFileSync(`${path}.new`, JSON.stringify(content, null, 2));
+  renameSync(`${path}.new`, path);
   return path;
 }

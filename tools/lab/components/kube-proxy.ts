@@ -16,6 +16,8 @@ export interface ProxySetting {
   readonly isDualStack?: boolean;
   /** Whether a node in mode ipvs answers ARP only for addresses of the interface that is asked. Not when left out, as is kube-proxy's default. */
   readonly isStrictArp?: boolean;
+  /** A folder of tools that kube-proxy takes before those of this machine. */
+  readonly tools?: string;
 }
 
 /** kube-proxy's, as kubeadm has it: its server is the control plane's endpoint, the VIP. */
@@ -38,7 +40,7 @@ export function kubeProxyCommand(
   folder: string,
   setting: ProxySetting,
 ): Command {
-  const { mode, iptables, family, isStrictArp = false } = setting;
+  const { mode, iptables, family, isStrictArp = false, tools } = setting;
   if (mode === 'none') throw new Error(`${node} has no kube-proxy: the lab is one without (proxyMode none)`);
   const configuration = join(folder, node, 'kube-proxy.json');
   writeJson(configuration, {
@@ -55,11 +57,11 @@ export function kubeProxyCommand(
     // The size of the connection table belongs to the machine, not to a namespace.
     conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: '0s', tcpCloseWaitTimeout: '0s' },
   });
-  const path = process.env['PATH'] ?? '';
+  const folders = [join(folder, `${iptables}-tools`), tools, process.env['PATH']];
   return {
     command: [program, `--config=${configuration}`],
     // kube-proxy calls whatever `iptables` is first in PATH.
-    environment: { PATH: `${join(folder, `${iptables}-tools`)}:${path}` },
+    environment: { PATH: folders.filter((one) => one !== undefined).join(':') },
   };
 }
 

@@ -125,7 +125,7 @@ export class ApiCluster {
   async startKubeProxy(
     node: string,
     mode: ProxySetting['mode'],
-    more: Partial<Pick<ProxySetting, 'iptables' | 'isStrictArp'>> = {},
+    more: Partial<Pick<ProxySetting, 'iptables' | 'isStrictArp' | 'tools'>> = {},
   ): Promise<Service> {
     const { authority, kubeProxy } = this.certificates;
     const path = join(this.folder, 'kube-proxy.kubeconfig');
