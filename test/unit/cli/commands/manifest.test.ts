@@ -1,12 +1,11 @@
 import { describe, test, expect } from '@jest/globals';
-import { parse, print, findPodSpec, ownImage, readWords } from '../../../support/manifest/printing.ts';
+import { parse, print, findPodSpec, readWords } from '../../../support/manifest/printing.ts';
 import { endpointSlices, services } from '../../../../agent/api.ts';
 import { readFile } from 'node:fs/promises';
 import { parse as parseYaml } from 'yaml';
 import { checkCall } from '../../../support/documents/call.ts';
 
 const vip = '--vip 10.0.0.50';
-const controlPlane = 'node-role.kubernetes.io/control-plane';
 
 describe('a DaemonSet', () => {
   test('comes with an account that may do what the agent asks for, and nothing else', async () => {
@@ -43,55 +42,6 @@ describe('a DaemonSet', () => {
     expect(parse(await print(`daemonset ${vip}`))[1]).toMatchObject({ rules });
   });
 
-  test('runs on control-plane nodes, whatever their label holds and their taints are, one after the other, in their network', async () => {
-    const [, , , daemonSet] = parse(await print(`daemonset ${vip}`));
-    expect(daemonSet).toMatchObject({
-      spec: {
-        selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
-        updateStrategy: { type: 'RollingUpdate', rollingUpdate: { maxUnavailable: 1 } },
-        template: {
-          metadata: { labels: { 'app.kubernetes.io/name': 'vipnat' } },
-          spec: {
-            serviceAccountName: 'vipnat',
-            affinity: {
-              nodeAffinity: {
-                requiredDuringSchedulingIgnoredDuringExecution: {
-                  nodeSelectorTerms: [{ matchExpressions: [{ key: controlPlane, operator: 'Exists' }] }],
-                },
-              },
-            },
-            tolerations: [{ operator: 'Exists' }],
-            hostNetwork: true,
-            dnsPolicy: 'Default',
-            priorityClassName: 'system-node-critical',
-          },
-        },
-      },
-    });
-  });
-
-  test("is privileged, with the host's modules to load", async () => {
-    const { containers, volumes } = findPodSpec(await print(`daemonset ${vip}`));
-    expect(containers).toMatchObject([
-      {
-        image: ownImage,
-        // Whether it was pulled or loaded by hand.
-        imagePullPolicy: 'IfNotPresent',
-        args: ['run', '--vip=10.0.0.50:6443'],
-        securityContext: { privileged: true },
-      },
-    ]);
-    expect(volumes.map(({ hostPath }) => hostPath)).toEqual([
-      { path: '/run/xtables.lock', type: 'FileOrCreate' },
-      // Not /lib/modules, which a node may lack.
-      { path: '/lib', type: 'Directory' },
-      { path: '/var/lib/vipnat', type: 'DirectoryOrCreate' },
-      { path: '/run/vipnat', type: 'DirectoryOrCreate' },
-    ]);
-    const modules = { name: 'modules', mountPath: '/host/lib', readOnly: true };
-    expect(containers[0].volumeMounts).toContainEqual(modules);
-  });
-
   test('is bound in the namespace that it runs in', async () => {
     const objects = parse(await print(`daemonset ${vip} --namespace vipnat-system`));
     expect(objects.map(({ metadata }) => metadata.namespace)).toEqual([
@@ -101,27 +51,6 @@ describe('a DaemonSet', () => {
       'vipnat-system',
     ]);
     expect(objects[2]).toMatchObject({ subjects: [{ namespace: 'vipnat-system' }] });
-  });
-});
-
-describe('a static pod', () => {
-  test('has no credentials, and the priority of its class', async () => {
-    const objects = parse(await print(`static-pod ${vip}`));
-    expect(objects).toMatchObject([
-      {
-        apiVersion: 'v1',
-        kind: 'Pod',
-        metadata: { name: 'vipnat', namespace: 'kube-system' },
-        spec: {
-          automountServiceAccountToken: false,
-          hostNetwork: true,
-          priorityClassName: 'system-node-critical',
-          priority: 2_000_001_000,
-        },
-      },
-    ]);
-    // The kubelet refuses a static pod that refers to what only the API has.
-    expect(objects[0]?.['spec']).not.toHaveProperty('serviceAccountName');
   });
 });
 

@@ -1,42 +1,11 @@
 import { describe, test, expect } from '@jest/globals';
-import {
-  parse,
-  print,
-  findPodSpec,
-  ownImage,
-  ownImages,
-  readWords,
-} from '../../../support/manifest/printing.ts';
+import { print, findPodSpec, ownImage, ownImages, readWords } from '../../../support/manifest/printing.ts';
 
 const words = ['keepalived', '--vip', '10.0.0.50', '--keepalived-image', 'registry.example/keepalived:2.2.7'];
 
 describe('keepalived as a static pod', () => {
-  test('is a part of the node: its network, no credentials, the priority of its class', async () => {
-    expect(parse(await print(words))).toMatchObject([
-      {
-        kind: 'Pod',
-        metadata: { name: 'keepalived', namespace: 'kube-system' },
-        spec: {
-          automountServiceAccountToken: false,
-          hostNetwork: true,
-          priorityClassName: 'system-node-critical',
-          priority: 2_000_001_000,
-        },
-      },
-    ]);
-  });
-
   test('has its configuration written by vipnat, for the node, where both containers see it', async () => {
-    const more = [
-      '--peers',
-      '10.0.0.12,10.0.0.11',
-      '--advert',
-      '0.3s',
-      '--run-dir',
-      '/run/x/',
-      '--mode',
-      'direct',
-    ];
+    const more = '--peers 10.0.0.12,10.0.0.11 --advert 0.3s --run-dir /run/x/ --mode direct'.split(' ');
     const { initContainers, containers, volumes } = findPodSpec(await print([...words, ...more]));
     const file = '/run/x/keepalived/keepalived.conf';
     expect(initContainers).toMatchObject([
@@ -62,21 +31,6 @@ describe('keepalived as a static pod', () => {
     const findImage = async (given: readonly string[]) => findPodSpec(await print(given)).containers[0].image;
     expect(await findImage(words.slice(0, 3))).toBe(ownImages.keepalived);
     expect(await findImage(words)).toBe('registry.example/keepalived:2.2.7');
-  });
-
-  test('is of least privilege, and does not wait for a registry', async () => {
-    const { initContainers = [], containers } = findPodSpec(await print(words));
-    const pods = [...initContainers, ...containers];
-    expect(pods.map(({ securityContext }) => securityContext.capabilities)).toEqual([
-      { drop: ['ALL'] },
-      { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW'] },
-    ]);
-    for (const pod of pods) {
-      expect(pod).toMatchObject({
-        imagePullPolicy: 'IfNotPresent',
-        securityContext: { readOnlyRootFilesystem: true, allowPrivilegeEscalation: false },
-      });
-    }
   });
 
   test('stands in the first line, as a command that prints the same', async () => {

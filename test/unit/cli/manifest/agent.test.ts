@@ -28,15 +28,8 @@ describe('files for systemd', () => {
   });
 
   test('make and keep the folders that are configured, wherever these are', async () => {
-    const text = await print([
-      ...words,
-      '--run-dir',
-      '/run/x/y/',
-      '--state-dir',
-      '/srv/vipnat',
-      '--sysctls',
-      'check',
-    ]);
+    const more = '--run-dir /run/x/y/ --state-dir /srv/vipnat --sysctls check'.split(' ');
+    const text = await print([...words, ...more]);
     expect(text).toMatch(/^RuntimeDirectory=x\/y$/m);
     expect(text).toMatch(/^RuntimeDirectoryPreserve=yes$/m);
     expect(text).toMatch(/^ReadWritePaths=\/srv\/vipnat$/m);

@@ -3,8 +3,6 @@ import {
   parse,
   print,
   type KubernetesObject,
-  ownImage,
-  ownImages,
   readWords,
 } from '../../../support/manifest/printing.ts';
 import { describe, test, expect } from '@jest/globals';
@@ -27,32 +25,6 @@ async function findPod(name: string, ...words: readonly string[]): Promise<PodSp
 const findBalancer = (...words: readonly string[]) => findPod('vipnat-balancer', ...words);
 
 describe('what serves Services', () => {
-  test('is in a namespace of its own, with the pool that is asked for', async () => {
-    const objects = parse(await print(['services', '--pool', '10.0.9.10-10.0.9.99']));
-    const name = ({ kind, metadata }: KubernetesObject) => `${kind}/${metadata.name}`;
-    expect(objects.map(name)).toEqual([
-      'Namespace/vipnat-system',
-      'CustomResourceDefinition/addresspools.vipnat.io',
-      'CustomResourceDefinition/virtualips.vipnat.io',
-      'CustomResourceDefinition/loadbalancerdevices.vipnat.io',
-      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
-        (kind) => `${kind}/vipnat-controller`,
-      ),
-      ...['ServiceAccount', 'ClusterRole', 'ClusterRoleBinding', 'Role', 'RoleBinding'].map(
-        (kind) => `${kind}/vipnat-balancer`,
-      ),
-      ...['balancer', 'controller'].flatMap((name) => [
-        `ValidatingAdmissionPolicy/vipnat-${name}`,
-        `ValidatingAdmissionPolicyBinding/vipnat-${name}`,
-      ]),
-      'ConfigMap/vipnat-pools',
-      'Deployment/vipnat-controller',
-      'DaemonSet/vipnat-balancer',
-    ]);
-    expect(objects.at(-3)).toMatchObject({ data: { default: '10.0.9.10-10.0.9.99' } });
-    expect(parse(await print(['services'])).map(({ kind }) => kind)).not.toContain('ConfigMap');
-  });
-
   test.each([
     [
       ['--inject-gates'],
@@ -139,31 +111,6 @@ describe("the controller's pods", () => {
 });
 
 describe("the balancer's pods", () => {
-  test('are a part of every node, whatever its taints', async () => {
-    expect(await findBalancer()).toMatchObject({
-      ...{ hostNetwork: true, shareProcessNamespace: true, serviceAccountName: 'vipnat-balancer' },
-      priorityClassName: 'system-node-critical',
-      tolerations: [{ operator: 'Exists' }],
-      nodeSelector: { 'kubernetes.io/os': 'linux' },
-    });
-  });
-
-  test('have a keepalived beside the balancer, each with the capabilities that it uses', async () => {
-    const { containers } = await findBalancer();
-    expect(
-      containers.map(({ name, image, securityContext }) => ({ name, image, ...securityContext })),
-    ).toMatchObject([
-      { name: 'balancer', image: ownImage, capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] } },
-      {
-        name: 'keepalived',
-        image: ownImages.keepalived,
-        capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'] },
-      },
-    ]);
-    for (const { securityContext } of containers)
-      expect(securityContext).toMatchObject({ readOnlyRootFilesystem: true, runAsUser: 0 });
-  });
-
   test('have one folder of the node, by the same path everywhere', async () => {
     for (const [words, path] of [
       [[], '/run/vipnat-lb'],
@@ -177,25 +124,6 @@ describe("the balancer's pods", () => {
       expect(balancer?.args).toContain(`--run-dir=${path}`);
       expect(keepalived?.command?.at(-1)).toBe(path);
     }
-  });
-
-  test('give the token to the balancer alone', async () => {
-    const pod = await findBalancer();
-    expect(pod).toMatchObject({ automountServiceAccountToken: false });
-    const sources = expect.arrayContaining([
-      { serviceAccountToken: { path: 'token', expirationSeconds: 3607 } },
-    ]) as unknown;
-    expect(pod.volumes).toContainEqual({ name: 'token', projected: { sources } });
-    const mounts = pod.containers.map(({ volumeMounts }) => volumeMounts.map(({ mountPath }) => mountPath));
-    const folder = '/var/run/secrets/kubernetes.io/serviceaccount';
-    expect(mounts.map((paths) => paths.includes(folder))).toEqual([true, false]);
-  });
-
-  test('are alive as long as the balancer says so in its own pod', async () => {
-    const { containers } = await findBalancer();
-    const isAlive = { exec: { command: [...heartbeatProbe] } };
-    expect(containers[0]).toMatchObject({ startupProbe: isAlive, livenessProbe: isAlive });
-    expect(containers[0]['env']).toContainEqual({ name: 'VIPNAT_POD', value: 'daemonset' });
   });
 
   test.each<[string[], string | null, object | null]>([
