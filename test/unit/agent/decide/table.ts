@@ -84,15 +84,21 @@ export const table: readonly Row[] = [
  * its backends, the last look, or the probes speak against.
  */
 export function isBypass(facts: VipFacts): boolean {
-  const { mode, closedSwitch, usable, unwanted, proxyMode, wasBypassing, agreedSyncs } = facts;
+  const { mode, closedSwitch, usable, unwanted, wasBypassing, agreedSyncs } = facts;
   if (closedSwitch !== null || mode !== 'auto' || usable.value.length === 0) return false;
   if (usable.isFailOpen) return true;
-  if (unwanted !== null) return false;
-  const path = { iptables: facts.serviceChain, ipvs: facts.virtualServer, nftables: null, none: null }[
-    proxyMode.value
-  ];
-  if (path === null) return false;
-  return !isSame(path.backends, usable.value) || (wasBypassing && agreedSyncs < 2);
+  if (unwanted !== null || findPath(facts) === null) return false;
+  return !isAgreed(facts) || (wasBypassing && agreedSyncs < 2);
+}
+
+/** Whether kube-proxy offers a path in its mode that leads to the usable ones. */
+export function isAgreed(facts: VipFacts): boolean {
+  const path = findPath(facts);
+  return path !== null && isSame(path.backends, facts.usable.value);
+}
+
+function findPath({ proxyMode, serviceChain, virtualServer }: VipFacts): ProxyPath | null {
+  return { iptables: serviceChain, ipvs: virtualServer, nftables: null, none: null }[proxyMode.value];
 }
 
 function isLive(path: ProxyPath | null): boolean {
