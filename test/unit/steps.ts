@@ -1,4 +1,4 @@
-import { test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 
 /** What steps do, by their first words; each gets the rest of its step. */
 export type Steps = Readonly<Record<string, (detail: string) => unknown>>;
@@ -11,6 +11,17 @@ export async function playSteps(steps: Steps, timeline: string): Promise<void> {
     if (play === undefined) throw new TypeError(`no such step: ${step}`);
     await play(detail.join(' '));
   }
+}
+
+/** Steps that check: each returns what is seen and what is expected. */
+export function toChecks(
+  checks: Readonly<Record<string, (detail: string) => readonly [found: unknown, expected: unknown]>>,
+): Steps {
+  const toStep = (check: (typeof checks)[string]) => (detail: string) => {
+    const [found, expected] = check(detail);
+    expect(found).toEqual(expected);
+  };
+  return Object.fromEntries(Object.entries(checks).map(([verb, check]) => [verb, toStep(check)]));
 }
 
 /** A test for each title, which plays its timeline on a world of its own. */

@@ -7,7 +7,7 @@ import { FakeDrain } from '../../support/fakes/drain.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import type { Behaviour } from '../../support/fakes/apiserver.ts';
-import { type Steps, testSteps } from '../steps.ts';
+import { type Steps, testSteps, toChecks } from '../steps.ts';
 
 const saysFailOpen = /no other apiserver is ready\. The apiserver stays in use$/;
 const saysEnd = /is no longer suspected: it answers again$/;
@@ -212,6 +212,8 @@ function listCauses(world: () => World, drain: FakeDrain): Steps {
   };
 }
 
+const isDraining = `${secondText} is draining: its host is drained`;
+
 /** A host whose agent `start` starts: `start drained`, or `start staying`, where an agent before it found nobody else for the VIP. */
 function createHost(): Steps {
   const drain = new FakeDrain();
@@ -220,6 +222,10 @@ function createHost(): Steps {
   const world = (): World => {
     if (started === null) throw new Error('it was not started');
     return started;
+  };
+  const listTracked = () => {
+    const { values } = world().trackFile;
+    return values.slice(Math.max(0, values.indexOf(1)));
   };
   const warnings = (pattern: RegExp) => linesOf(world(), 'warn').filter((line) => pattern.test(line));
   return {
@@ -236,52 +242,33 @@ function createHost(): Steps {
       expect(world().link.asked.length - asked).toBeGreaterThanOrEqual(least);
       expect(world().link.asked.length - asked).toBeLessThanOrEqual(most ?? least);
     },
-    ports: (text) => {
-      expect(drain.ports?.join(' ')).toBe(text);
-    },
-    reads: (count) => {
-      expect(drain.reads).toBe(Number(count));
-    },
-    written: (count) => {
-      expect(drain.written).toHaveLength(Number(count));
-    },
     quiet: async (ms) => {
       const { length } = drain.written;
       await world().clock.advance(Number(ms));
       expect(drain.written).toHaveLength(length);
     },
-    /** What the agent says of the drain. */
-    check: (what) => {
-      const isDrained = what === 'drained' ? since : null;
-      const all = { since: isDrained, vipStaysSince: null, isKept: true, problem: null };
-      expect(world().agent.checkDrain()).toEqual(all);
-    },
-    problem: (text) => {
-      expect(world().agent.checkDrain().problem).toBe(text);
-    },
-    stays: () => {
-      expect(drain.vipStaysSince).toEqual(world().agent.checkDrain().vipStaysSince);
-    },
-    /** What keepalived is told last, or from the first 1 on. */
-    track: (value) => {
-      expect(world().trackFile.values.at(-1)).toBe(Number(value));
-    },
-    tracked: (text) => {
-      const { values } = world().trackFile;
-      expect(values.slice(Math.max(0, values.indexOf(1))).join(' ')).toBe(text);
-    },
-    warned: (count) => {
-      expect(warnings(vacant)).toHaveLength(Number(count));
-    },
-    /** `warns 1 ^nft` */
-    warns: (text) => {
-      const [, count, pattern = ''] = /^(\d+) (.*)$/.exec(text) ?? [];
-      expect(warnings(new RegExp(pattern))).toHaveLength(Number(count));
-    },
-    told: (count) => {
-      const line = `${secondText} is draining: its host is drained`;
-      expect(linesOf(world(), 'info').filter((one) => one === line)).toHaveLength(Number(count));
-    },
+    ...toChecks({
+      ports: (text) => [drain.ports?.join(' '), text],
+      reads: (count) => [drain.reads, Number(count)],
+      written: (count) => [drain.written.length, Number(count)],
+      /** What the agent says of the drain. */
+      check: (what) => [
+        world().agent.checkDrain(),
+        { since: what === 'drained' ? since : null, vipStaysSince: null, isKept: true, problem: null },
+      ],
+      problem: (text) => [world().agent.checkDrain().problem, text],
+      stays: () => [drain.vipStaysSince, world().agent.checkDrain().vipStaysSince],
+      /** What keepalived is told last, or from the first 1 on. */
+      track: (value) => [world().trackFile.values.at(-1), Number(value)],
+      tracked: (text) => [listTracked().join(' '), text],
+      warned: (count) => [warnings(vacant).length, Number(count)],
+      /** `warns 1 ^nft` */
+      warns: (text) => [
+        warnings(new RegExp(text.slice(text.indexOf(' ') + 1))).length,
+        Number.parseInt(text, 10),
+      ],
+      told: (count) => [linesOf(world(), 'info').filter((one) => one === isDraining).length, Number(count)],
+    }),
   };
 }
 

@@ -1,175 +1,110 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
-import {
-  ordinaryConfig,
-  type RunningAgent,
-  startAgent,
-  linesOf,
-} from '../../../support/agent/running-agent.ts';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { FakeKernel } from '../../../support/fakes/kernel.ts';
-import { syncKubeProxy } from '../../../support/kube-proxy/in-memory.ts';
+import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
 import { findMissingSwitches } from '../../../../agent/forwarding.ts';
+import { type Beginning, play, testAgent } from '../timeline.ts';
+import type { Host } from '../host.ts';
 
-const nft = { family: 'ipv4', dialect: 'nft' } as const;
-const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map((text) => toEndpoint(text));
+/** A host that does not forward, the first of three masters. */
+const closed = (sysctls: 'set' | 'check' = 'set', prepare?: (host: Host) => void): Beginning => ({
+  config: { sysctls },
+  prepare: (host) => {
+    host.kernel.forwarding = { ipv4: false, ipv6: false };
+    host.kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+    prepare?.(host);
+  },
+});
 
-/** An agent on a host that does not forward, the first of three masters that kube-proxy knows. */
-function startOnClosedHost(config = ordinaryConfig): RunningAgent {
-  const clock = new FakeClock();
-  const kernel = new FakeKernel(clock);
-  kernel.forwarding = { ipv4: false, ipv6: false };
-  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
-  syncKubeProxy(kernel, nft, three);
-  return startAgent({ clock, kernel, config });
-}
-
-const isBalanced = (kernel: FakeKernel) =>
-  /-A VIPNAT-\w+ .*-j KUBE-SVC-NPX46M4PTMTKRN6Y/.test(kernel.show('ipv4', 'nft'));
+const reason = 'IP forwarding is off \\(net.ipv4.ip_forward is 0\\) \\(took 0 ms\\)';
+const isDeclined = `targets none; 1 line of warn .; 1 line of warn ^10.0.0.50:6443 starts in mode passthrough: ${reason}$`;
 
 describe('a host that does not forward', () => {
-  test('is made to, before the first rule, and that is said once', async () => {
-    const running = startOnClosedHost();
-    const { clock, kernel } = running;
+  test('is made to in the families of its VIPs, before the first rule, and that is said once', async () => {
     const states: boolean[] = [];
-    kernel.faults.beforeApply(() => states.push(kernel.forwarding.ipv4 === true));
-    await clock.advance(120_000);
+    const beginning = closed('set', ({ kernel }) => {
+      kernel.faults.beforeApply(() => states.push(kernel.forwarding.ipv4 === true));
+    });
+    const host = await play('wait 120000; targets proxy', beginning);
     expect(states).toEqual([true]);
-    expect(isBalanced(kernel)).toBe(true);
-    expect(linesOf(running, 'warn')).toEqual([
+    expect(host.kernel.forwarding).toEqual({ ipv4: true, ipv6: false });
+    expect(host.lines('warn')).toEqual([
       'vipnat set net.ipv4.ip_forward from 0 to 1, because balancing needs IP forwarding',
     ]);
   });
 
-  test('is left alone in families without a VIP', async () => {
-    const { clock, kernel } = startOnClosedHost();
-    await clock.advance(2000);
-    expect(kernel.forwarding).toEqual({ ipv4: true, ipv6: false });
-  });
-
-  test('is made to again when somebody has switched it off', async () => {
-    const { clock, kernel } = startOnClosedHost();
-    await clock.advance(2000);
-    kernel.forwarding = { ipv4: false, ipv6: false };
-    await clock.advance(1100);
-    expect(kernel.forwarding.ipv4).toBe(true);
-    expect(isBalanced(kernel)).toBe(true);
-  });
-
   test('and is switched off again and again is left to its holder, with one loud line and one try a minute', async () => {
-    const running = startOnClosedHost();
-    const { clock, kernel, agent } = running;
+    const host = await play('before; proxy m1 m2 m3; start', closed());
+    const { clock, kernel, running } = host;
     let switches = 0;
     let balancedSeconds = 0;
     for (let second = 0; second < 600; second += 1) {
       await clock.advance(1000);
       if (kernel.forwarding.ipv4 === true) switches += 1;
-      if (isBalanced(kernel)) balancedSeconds += 1;
+      if (host.targets === 'proxy') balancedSeconds += 1;
       kernel.forwarding = { ipv4: false, ipv6: false };
     }
     // Five at once, then one a minute.
     expect(switches).toBeGreaterThanOrEqual(5);
     expect(switches).toBeLessThanOrEqual(5 + 10);
     expect(balancedSeconds).toBeLessThanOrEqual(2 * switches);
-    expect(agent.state.hasRuleConflict).toBe(true);
-    expect(linesOf(running, 'error')).toEqual([
+    expect(running.agent.state.hasRuleConflict).toBe(true);
+    expect(host.lines('error')).toEqual([
       expect.stringMatching(
         /^another program keeps setting net\.ipv4\.ip_forward to 0\. vipnat sets it to 1 again in \d+ s/,
       ),
     ]);
-    expect(linesOf(running, 'warn').filter((line) => line.includes('from 0 to 1'))).toHaveLength(5);
+    expect(host.lines('warn').filter((line) => line.includes('from 0 to 1'))).toHaveLength(5);
     await clock.advance(180_000);
-    expect(kernel.forwarding.ipv4).toBe(true);
-    expect(isBalanced(kernel)).toBe(true);
-    expect(agent.state.hasRuleConflict).toBe(false);
+    expect([kernel.forwarding.ipv4, host.targets]).toEqual([true, 'proxy']);
+    expect(running.agent.state.hasRuleConflict).toBe(false);
   });
 
-  test('by a rare program is put right each time, and no fight', async () => {
-    const running = startOnClosedHost();
-    const { clock, kernel } = running;
-    for (let times = 0; times < 20; times += 1) {
-      await clock.advance(120_000);
-      kernel.forwarding = { ipv4: false, ipv6: false };
-      await clock.advance(1100);
-      expect(kernel.forwarding.ipv4).toBe(true);
-    }
-    expect(linesOf(running, 'error')).toEqual([]);
-  });
+  testAgent(
+    {
+      'is put right each time that a rare program switches it off, and that is no fight': `${'wait 120000; forwarding off; wait 1100; forwards; targets proxy;'.repeat(20)} 0 lines of error .`,
+      'without the right to change that leaves the VIP to its holder, says so once, and goes on when it forwards':
+        'before; proxy m1 m2 m3; fail sysctl as SYSCTL_NOT_WRITTEN 100 times; start; wait 600000;' +
+        `1 line of error .; ${isDeclined}; forwarding on; wait 2000; targets proxy`,
+    },
+    closed(),
+  );
 
-  test('without the right to change that leaves the VIP to its holder, says so once, and goes on when it forwards', async () => {
-    const running = startOnClosedHost();
-    const { clock, kernel } = running;
-    for (let times = 0; times < 100; times += 1) {
-      kernel.faults.failNext({ tool: 'sysctl', code: 'SYSCTL_NOT_WRITTEN' });
-    }
-    await clock.advance(600_000);
-    expect(isBalanced(kernel)).toBe(false);
-    expect(linesOf(running, 'error')).toHaveLength(1);
-    expect(linesOf(running, 'warn')).toEqual([
-      '10.0.0.50:6443 starts in mode passthrough: IP forwarding is off (net.ipv4.ip_forward is 0) (took 0 ms)',
-    ]);
-    kernel.forwarding = { ipv4: true, ipv6: false };
-    await clock.advance(2000);
-    expect(isBalanced(kernel)).toBe(true);
-  });
-
-  test('is only told of with --sysctls check', async () => {
-    const running = startOnClosedHost({ ...ordinaryConfig, sysctls: 'check' });
-    const { clock, kernel } = running;
-    await clock.advance(2000);
-    expect(kernel.forwarding.ipv4).toBe(false);
-    expect(isBalanced(kernel)).toBe(false);
-    expect(linesOf(running, 'warn')).toEqual([
-      '10.0.0.50:6443 starts in mode passthrough: IP forwarding is off (net.ipv4.ip_forward is 0) (took 0 ms)',
-    ]);
-  });
+  testAgent({ 'is only told of with --sysctls check': isDeclined }, closed('check'));
 });
 
-describe('a host whose forwarding somebody switches off, with --sysctls check', () => {
-  test('leaves the VIP to its holder within about a second, and is balanced again when it forwards', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    syncKubeProxy(kernel, nft, three);
-    startAgent({ clock, kernel, config: { ...ordinaryConfig, sysctls: 'check' } });
-    await clock.advance(2000);
-    expect(isBalanced(kernel)).toBe(true);
-    kernel.forwarding = { ipv4: false, ipv6: true };
-    await clock.advance(1100);
-    expect(isBalanced(kernel)).toBe(false);
-    kernel.forwarding = { ipv4: true, ipv6: true };
-    await clock.advance(2100);
-    expect(isBalanced(kernel)).toBe(true);
-  });
-});
+testAgent(
+  {
+    'a host whose forwarding somebody switches off, with --sysctls check, leaves the VIP to its holder within about a second, and is balanced again when it forwards':
+      'targets proxy; forwarding off; wait 1100; targets none; forwarding on; wait 2100; targets proxy',
+  },
+  { config: { sysctls: 'check' } },
+);
 
 describe('a host that forwards, but not what comes by the interface of the VIP', () => {
-  const start = async (sysctls: 'set' | 'check', more: { address: string; prefixLength: number }) => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    kernel.addAddress({ family: 'ipv4', device: 'eth0', ...more });
-    kernel.closedDevices = ['docker0', 'eth0'];
-    syncKubeProxy(kernel, nft, three);
-    const running = startAgent({ clock, kernel, config: { ...ordinaryConfig, sysctls } });
-    await clock.advance(2000);
-    return running;
-  };
+  const start = (sysctls: 'set' | 'check', more: { address: string; prefixLength: number }) =>
+    play('wait 0', {
+      config: { sysctls },
+      prepare: ({ kernel }) => {
+        kernel.addAddress({ family: 'ipv4', device: 'eth0', ...more });
+        kernel.closedDevices = ['docker0', 'eth0'];
+      },
+    });
 
   test.each([
     { address: '10.0.0.50', prefixLength: 32 },
     { address: '10.0.0.11', prefixLength: 24 },
   ])('with $address/$prefixLength, is made to', async (address) => {
-    const running = await start('set', address);
-    expect(running.kernel.closedDevices).toEqual(['docker0']);
-    expect(isBalanced(running.kernel)).toBe(true);
-    expect(linesOf(running, 'warn')).toEqual([
+    const host = await start('set', address);
+    expect([host.kernel.closedDevices, host.targets]).toEqual([['docker0'], 'proxy']);
+    expect(host.lines('warn')).toEqual([
       'vipnat set net.ipv4.conf.eth0.forwarding from 0 to 1, because balancing needs IP forwarding',
     ]);
   });
 
   test('is not balanced where that may not be changed', async () => {
-    const running = await start('check', { address: '10.0.0.50', prefixLength: 32 });
-    expect(isBalanced(running.kernel)).toBe(false);
-    expect(linesOf(running, 'warn').join()).toContain('net.ipv4.conf.eth0.forwarding is 0');
+    const host = await start('check', { address: '10.0.0.50', prefixLength: 32 });
+    expect(host.targets).toBe('');
+    expect(host.lines('warn').join()).toContain('net.ipv4.conf.eth0.forwarding is 0');
   });
 });
 
@@ -181,13 +116,12 @@ describe('a host that heeds router advertisements', () => {
   };
 
   test('is told of the interface that goes on heeding them', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    kernel.forwarding = { ipv4: true, ipv6: false };
-    kernel.advertised = ['eth0'];
-    const running = startAgent({ clock, kernel, config });
-    await clock.advance(2000);
-    expect(linesOf(running, 'warn')).toEqual([
+    const prepare = ({ kernel }: Host) => {
+      kernel.forwarding = { ipv4: true, ipv6: false };
+      kernel.advertised = ['eth0'];
+    };
+    const host = await play('before; start; wait 2000', { config, prepare });
+    expect(host.lines('warn')).toEqual([
       'vipnat set net.ipv6.conf.all.forwarding from 0 to 1, because balancing needs IP forwarding',
       'vipnat set accept_ra of eth0 to 2, so that this host still obeys router advertisements',
     ]);

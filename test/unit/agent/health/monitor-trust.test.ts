@@ -9,8 +9,6 @@ import { findAuthority } from '../../../../lib/files.ts';
 import { formatEndpoint, type Endpoint } from '../../../../lib/net.ts';
 import { waitUntil, sleep, WaitedTooLong } from '../../../support/jest/waiting.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { FakeClock } from '../../../support/fakes/clock.ts';
-import { endVerdict } from '../../../../agent/health/judge.ts';
 import { fileURLToPath } from 'node:url';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -141,39 +139,6 @@ function isGood({ all }: World): boolean {
 
 const own = makeIdentity(folder, 'tls');
 
-test('a server that closes its connections, and still accepts others, is out until it answers again', async () => {
-  const [witness, ending] = [await apiservers.answer(own, 200), await apiservers.answer(own, 200)];
-  // Sockets are real, and time is not: so no machine is too slow.
-  const clock = new FakeClock();
-  const reasons: string[] = [];
-  const monitor = new HealthMonitor({
-    apiserver: createApiserver({ clock, findAuthority: () => null }),
-    clock,
-    settings: { intervalMs: 250, timeoutMs: 250 },
-    onChange: (_before, { state, reason }) => reasons.push(`${state}: ${reason}`),
-  });
-  monitor.watch({ endpoints: [witness.endpoint, ending.endpoint], localAddresses: new Set() });
-  apiservers.atEnd(() => {
-    monitor.stop();
-  });
-  const waitFor = (isSo: () => boolean) =>
-    waitUntil(
-      () => Promise.resolve(isSo()),
-      () => JSON.stringify([reasons, monitor.all]),
-    );
-  for (let answers = 1; answers <= 4; answers += 1) {
-    await waitFor(() => monitor.all.every(({ history }) => history.readyAnswers >= answers));
-    for (let tick = 0; tick < 4; tick += 1) await clock.advance(250);
-  }
-  await waitFor(() => monitor.all.every(({ history }) => history.readyAnswers >= 5));
-  ending.server.closeAllConnections();
-  await waitFor(() => reasons.length > 0);
-  expect(reasons).toEqual([`draining: ${endVerdict.reason}`]);
-  await clock.advance(1000);
-  await waitFor(() => reasons.length > 1);
-  expect(reasons[1]).toMatch(/^warming: /);
-});
-
 const program = fileURLToPath(new URL('../../../support/network/apiserver.ts', import.meta.url));
 
 /** After five seconds its connections would be lost. */
@@ -186,10 +151,7 @@ test('an apiserver that stands still for 1.5 s with a full accept queue gets no 
   const child = spawn(
     process.execPath,
     [program, 'm2', String(stopped.port), certificate, key, stopped.address],
-    {
-      env: { ...process.env, BACKLOG: '8' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
+    { env: { ...process.env, BACKLOG: '8' }, stdio: ['ignore', 'pipe', 'inherit'] },
   );
   apiservers.atEnd(() => {
     child.kill('SIGKILL');

@@ -96,12 +96,6 @@ export class Monitored {
       this.suspicions.push(endpoint);
     if (before.state === after.state) return;
     const { state, reason } = after;
-    this.changes.push({
-      atMs: this.clock.now(),
-      endpoint,
-      state,
-      isUrgent: isUrgent(before, after),
-      reason,
-    });
+    this.changes.push({ atMs: this.clock.now(), endpoint, state, isUrgent: isUrgent(before, after), reason });
   }
 }

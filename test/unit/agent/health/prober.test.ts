@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { Pinger } from '../../../../agent/health/prober.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { advanceUntil } from '../../advance-until.ts';
-import { type Steps, testSteps } from '../../steps.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 
 /** No measurement, but the end of a question that hangs. */
 const limitMs = 60_000;
@@ -274,28 +274,20 @@ function startPinger(): Steps {
       hear(open, false);
       expect(told).toHaveLength(1);
     },
-    pings: (count) => {
-      expect(listPings()).toHaveLength(Number(count));
-    },
-    last: (ms) => {
-      expect(listPings().at(-1)).toBe(Number(ms));
-    },
-    told: (text) => {
-      expect(told.join(', ')).toBe(text);
+    most: (count) => {
+      expect(made.length).toBeLessThanOrEqual(Number(count));
     },
     several: () => {
       expect(told.length).toBeGreaterThan(2);
     },
-    /** Of each that was made: open or closed. */
-    made: (text) => {
-      expect(made.map(({ isClosed }) => (isClosed ? 'closed' : 'open')).join(' ')).toBe(text);
-    },
-    most: (count) => {
-      expect(made.length).toBeLessThanOrEqual(Number(count));
-    },
-    rests: () => {
-      expect(clock.pending).toBe(0);
-    },
+    ...toChecks({
+      pings: (count) => [listPings().length, Number(count)],
+      last: (ms) => [listPings().at(-1), Number(ms)],
+      told: (text) => [told.join(', '), text],
+      /** Of each that was made: open or closed. */
+      made: (text) => [made.map(({ isClosed }) => (isClosed ? 'closed' : 'open')).join(' '), text],
+      rests: () => [clock.pending, 0],
+    }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { Monitored } from './monitored.ts';
-import { playSteps, testTimelines, type Verb } from '../timeline.ts';
+import { playSteps, testTimelines, type Verbs } from '../timeline.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
 import type { Behaviour } from '../../../support/fakes/apiserver.ts';
 import type { HealthState } from '../../../../agent/health/judge.ts';
@@ -13,7 +13,7 @@ const listTexts = (names: string) => (names.match(/m\d/g) ?? []).map(toText);
 export async function play(timeline: string): Promise<Monitored> {
   const [, from = 'm1 m2 m3', steps = ''] = /^(?:from ([^;]*);)?(.*)$/s.exec(timeline) ?? [];
   const world = await Monitored.start(listTexts(from));
-  await playSteps(steps.trim(), [...listCauses(world), ...listChecks(world), ...listReports(world)]);
+  await playSteps(steps.trim(), { ...listCauses(world), ...listChecks(world), ...listReports(world) });
   return world;
 }
 
@@ -23,114 +23,82 @@ export function testHealth(titleToTimeline: Readonly<Record<string, string>>): v
 }
 
 /** What happens. */
-function listCauses(world: Monitored): Verb[] {
+function listCauses(world: Monitored): Verbs {
   const { apiservers, clock, monitor } = world;
-  const toCause: Record<string, (text: string) => void> = {
-    block: (text) => {
-      apiservers.block(text);
-    },
-    drain: (text) => {
-      apiservers.drain(text);
-    },
-    undrain: (text) => {
-      apiservers.drain(text, false);
-    },
-    'close held': (text) => {
-      apiservers.closeHeld(text);
-    },
-    'close pings': (text) => {
-      apiservers.closePings(text);
-    },
-  };
   const all = () => monitor.all.map(({ endpoint }) => formatEndpoint(endpoint));
   const listOf = (who: string) => (who === 'all' ? all() : listTexts(who));
-  return [
-    [/^wait (\d+)$/, (ms) => clock.advance(Number(ms))],
-    [
-      /^jump (-?\d+)$/,
-      (ms) => {
-        clock.jump(Number(ms));
-      },
-    ],
-    [
-      /^stall (\d+)$/,
-      (ms) => {
-        clock.stall(Number(ms));
-      },
-    ],
-    [
-      /^list (.*)$/,
-      (who = '') => {
-        world.watch(listTexts(who));
-      },
-    ],
-    [
-      /^(block|drain|undrain|close held|close pings) (.*)$/,
-      (cause = '', who = '') => {
-        listOf(who).forEach((text) => toCause[cause]?.(text));
-      },
-    ],
-    [
-      /^([m\d ]+|all) (healthy|refusing|silent|clogged|unreachable|ending|frozen|slow|failing|ailing|curt|secretive)$/,
-      (who = '', behaviour) => {
-        listOf(who).forEach((text) => {
-          apiservers.set(text, behaviour as Behaviour);
-        });
-      },
-    ],
-  ];
+  const toEach = (act: (text: string) => void) => (who: string) => {
+    for (const text of listOf(who)) act(text);
+  };
+  return {
+    'wait (\\d+)': (ms) => clock.advance(Number(ms)),
+    'jump (-?\\d+)': (ms) => {
+      clock.jump(Number(ms));
+    },
+    'stall (\\d+)': (ms) => {
+      clock.stall(Number(ms));
+    },
+    'list (.*)': (who = '') => {
+      world.watch(listTexts(who));
+    },
+    'block (.*)': toEach(apiservers.block.bind(apiservers)),
+    'drain (.*)': toEach(apiservers.drain.bind(apiservers)),
+    'undrain (.*)': toEach((text) => {
+      apiservers.drain(text, false);
+    }),
+    'close held (.*)': toEach(apiservers.closeHeld.bind(apiservers)),
+    'close pings (.*)': toEach(apiservers.closePings.bind(apiservers)),
+    [`([m\\d ]+|all) (${behaviours})`]: (who = '', behaviour) => {
+      for (const text of listOf(who)) apiservers.set(text, behaviour as Behaviour);
+    },
+  };
 }
 
+const behaviours =
+  'healthy|refusing|silent|clogged|unreachable|ending|frozen|slow|failing|ailing|curt|secretive';
+
 /** How masters are then. */
-function listChecks(world: Monitored): Verb[] {
+function listChecks(world: Monitored): Verbs {
   const see = (name: string) => world.monitor.view.get(toText(name));
-  return [
-    [
-      /^(m\d) (ready|warming|draining|dead)(?: after (\d+))?(?: within (\d+))?$/,
-      async (name = '', state, least = '0', most = '60000') => {
-        const ms = await world.waitFor(toText(name), state as HealthState);
-        expect(ms).toBeGreaterThanOrEqual(Number(least));
-        expect(ms).toBeLessThanOrEqual(Number(most));
-      },
-    ],
-    [
-      /^(m\d) keeps its connections for (\d+)$/,
-      async (name = '', ms) => {
-        for (let passed = 0; passed < Number(ms); passed += 50) {
-          await world.clock.advance(50);
-          expect(see(name)?.staleConnections).not.toBe('all');
-        }
-      },
-    ],
-    [/^all are (\w+)$/, (state = '') => [world.states.filter((one) => one !== state), []]],
-    [/^states (.*)$/, (states) => [world.states.join(' '), states]],
-    [/^(m\d) stale (.*)$/, (name = '', stale) => [see(name)?.staleConnections, stale]],
-    [/^(m\d) is (un)?heard$/, (name = '', un = '') => [see(name)?.isUnresponsive ?? false, un !== '']],
-    [/^(m\d) is (un)?drained$/, (name = '', un = '') => [see(name)?.isDrained ?? false, un === '']],
-    [/^(m\d) is (\w+)$/, (name = '', state) => [world.find(toText(name)).state, state]],
-  ];
+  return {
+    '(m\\d) (ready|warming|draining|dead)(?: after (\\d+))?(?: within (\\d+))?': async (
+      name = '',
+      state,
+      least = '0',
+      most = '60000',
+    ) => {
+      const ms = await world.waitFor(toText(name), state as HealthState);
+      expect(ms).toBeGreaterThanOrEqual(Number(least));
+      expect(ms).toBeLessThanOrEqual(Number(most));
+    },
+    '(m\\d) keeps its connections for (\\d+)': async (name = '', ms) => {
+      for (let passed = 0; passed < Number(ms); passed += 50) {
+        await world.clock.advance(50);
+        expect(see(name)?.staleConnections).not.toBe('all');
+      }
+    },
+    'all are (\\w+)': (state = '') => [world.states.filter((one) => one !== state), []],
+    'states (.*)': (states) => [world.states.join(' '), states],
+    '(m\\d) stale (.*)': (name = '', stale) => [see(name)?.staleConnections, stale],
+    '(m\\d) is (un)?heard': (name = '', un = '') => [see(name)?.isUnresponsive ?? false, un !== ''],
+    '(m\\d) is (un)?drained': (name = '', un = '') => [see(name)?.isDrained ?? false, un === ''],
+    '(m\\d) is (\\w+)': (name = '', state) => [world.find(toText(name)).state, state],
+  };
 }
 
 /** What is told of it. */
-function listReports(world: Monitored): Verb[] {
+function listReports(world: Monitored): Verbs {
   const toChange = ({ endpoint, state, isUrgent }: Monitored['changes'][number]) =>
     `${toName(endpoint)} ${state} ${isUrgent ? 'at once' : ''}`.trim();
-  return [
-    [/^no change$/, () => [world.changes, []]],
-    [/^changes (.*)$/, (changes) => [world.changes.map(toChange).join(', '), changes]],
-    [/^suspected (.*)$/, (who) => [world.suspicions.map(toName).join(' ') || 'nobody', who]],
-    [/^all doubted$/, () => [world.monitor.all.filter((one) => one.unconfirmedFailure === null), []]],
-    [/^nobody doubted$/, () => [world.monitor.all.filter((one) => one.unconfirmedFailure !== null), []]],
-    [
-      /^(m\d) says (.*)$/,
-      (name = '', text = '') => [world.find(toText(name)).reason, expect.stringMatching(new RegExp(text))],
-    ],
-    [
-      /^(m\d) doubted (.*)$/,
-      (name = '', text = '') => [
-        world.find(toText(name)).unconfirmedFailure?.reason,
-        expect.stringMatching(new RegExp(text)),
-      ],
-    ],
-  ];
+  const matching = (text: string): unknown => expect.stringMatching(new RegExp(text));
+  const doubtOf = (name: string) => world.find(toText(name)).unconfirmedFailure?.reason;
+  return {
+    'no change': () => [world.changes, []],
+    'changes (.*)': (changes) => [world.changes.map(toChange).join(', '), changes],
+    'suspected (.*)': (who) => [world.suspicions.map(toName).join(' ') || 'nobody', who],
+    'all doubted': () => [world.monitor.all.filter((one) => one.unconfirmedFailure === null), []],
+    'nobody doubted': () => [world.monitor.all.filter((one) => one.unconfirmedFailure !== null), []],
+    '(m\\d) says (.*)': (name = '', text = '') => [world.find(toText(name)).reason, matching(text)],
+    '(m\\d) doubted (.*)': (name = '', text = '') => [doubtOf(name), matching(text)],
+  };
 }

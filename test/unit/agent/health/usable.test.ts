@@ -22,41 +22,34 @@ function see(...states: readonly HealthState[]): HealthView {
   );
 }
 
-test.each<[readonly HealthState[], readonly number[]]>([
-  [
-    ['ready', 'ready', 'ready'],
-    [0, 1, 2],
-  ],
-  [
-    ['ready', 'dead', 'ready'],
-    [0, 2],
-  ],
-  [['ready', 'warming', 'draining'], [0]],
-  [['dead', 'warming', 'draining'], [1]],
-  [['dead', 'dead', 'draining'], [2]],
-])('of apiservers that are %j, new connections go to those at %j', (states, chosen) => {
-  const { value, isFailOpen } = chooseUsable(known, see(...states));
-  expect(value).toEqual(chosen.map((index) => known.value[index]));
-  expect(isFailOpen).toBe(false);
+const readStates = (text: string) => text.split(' ') as HealthState[];
+const atPlaces = (text: string) => text.split(' ').map((place) => known.value[Number(place)]);
+
+test.each([
+  ['ready ready ready', '0 1 2'],
+  ['ready dead ready', '0 2'],
+  ['ready warming draining', '0'],
+  ['dead warming draining', '1'],
+  ['dead dead draining', '2'],
+])('of apiservers that are %s, new connections go to those at %s', (states, chosen) => {
+  const { value, isFailOpen } = chooseUsable(known, see(...readStates(states)));
+  expect([value, isFailOpen]).toEqual([atPlaces(chosen), false]);
 });
 
-test.each<[HealthState, HealthState, readonly number[]]>([
-  ['ready', 'ready', [0, 1]],
-  ['warming', 'ready', [0, 1]],
-  ['draining', 'ready', [2]],
-  ['draining', 'warming', [0, 1]],
-  ['draining', 'draining', [0, 1]],
-  ['dead', 'warming', [2]],
-  ['dead', 'draining', [2]],
-  ['dead', 'dead', [0, 1]],
-])(
-  'with all who are listed %s and one who was named before %s, new connections go to %j',
-  (state, other, chosen) => {
-    const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
-    const { value } = chooseUsable(listed, see(state, state, other));
-    expect(value).toEqual(chosen.map((index) => known.value[index]));
-  },
-);
+test.each([
+  ['ready', 'ready', '0 1'],
+  ['warming', 'ready', '0 1'],
+  ['draining', 'ready', '2'],
+  ['draining', 'warming', '0 1'],
+  ['draining', 'draining', '0 1'],
+  ['dead', 'warming', '2'],
+  ['dead', 'draining', '2'],
+  ['dead', 'dead', '0 1'],
+])('with all who are listed %s and one named before %s, new connections go to %s', (state, other, chosen) => {
+  const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
+  const { value } = chooseUsable(listed, see(...readStates(`${state} ${state} ${other}`)));
+  expect(value).toEqual(atPlaces(chosen));
+});
 
 test('a fallback that nobody has probed is not taken for ready', () => {
   const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
