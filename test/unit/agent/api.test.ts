@@ -167,33 +167,26 @@ describe('EndpointSlices', () => {
     });
   });
 
-  test.each<[string, object[], string[] | undefined]>([
-    [
-      'named https',
-      [
-        { name: 'metrics', port: 1 },
-        { name: 'https', port: 6444 },
-      ],
-      ['10.77.0.11:6444'],
-    ],
-    ['the only one', [{ name: '', port: 6445 }], ['10.77.0.11:6445']],
-    [
-      'one of several',
-      [
-        { name: 'a', port: 1 },
-        { name: 'b', port: 2 },
-      ],
-      [],
-    ],
-    ['UDP', [{ name: 'https', port: 6443, protocol: 'UDP' }], []],
-    ['0', [{ name: 'https', port: 0 }], []],
-    ['65536', [{ name: 'https', port: 65_536 }], []],
-    ['none', [], []],
+  /** `https:6443/UDP`, with blanks between several. */
+  const readPorts = (text: string) =>
+    (text.match(/\S+/g) ?? []).map((port) => {
+      const [, name, number, protocol] = /^(\w*):(\d+)(?:\/(\w+))?$/.exec(port) ?? [];
+      return { name, port: Number(number), ...(protocol === undefined ? {} : { protocol }) };
+    });
+
+  test.each<[string, string, string[]]>([
+    ['named https', 'metrics:1 https:6444', ['10.77.0.11:6444']],
+    ['the only one', ':6445', ['10.77.0.11:6445']],
+    ['one of several', 'a:1 b:2', []],
+    ['UDP', 'https:6443/UDP', []],
+    ['0', 'https:0', []],
+    ['65536', 'https:65536', []],
+    ['none', '', []],
   ])('with a port that is %s', (_what, ports, apiservers) => {
-    const slices = [slice(['10.77.0.11'], {}, { ports })];
+    const slices = [slice(['10.77.0.11'], {}, { ports: readPorts(ports) })];
     expect(listed(slices)).toEqual(apiservers);
     const refused = "vipnat does not use the API's EndpointSlice kubernetes: it has no TCP port named https";
-    expect(view(slices).refused).toEqual(apiservers?.length === 0 ? [refused] : []);
+    expect(view(slices).refused).toEqual(apiservers.length === 0 ? [refused] : []);
   });
 
   test.each([
@@ -229,17 +222,18 @@ describe('the Service', () => {
     expect(toApiView(null, service(spec), true).clusterIps).toEqual(clusterIps);
   });
 
+  const sticky = (timeoutSeconds: number, sessionAffinity = 'ClientIP') => ({
+    sessionAffinity,
+    sessionAffinityConfig: { clientIP: { timeoutSeconds } },
+  });
+
   test.each<[object, number | null, number]>([
     [{}, null, 0],
     [{ sessionAffinity: 'ClientIP' }, 10_800, 0],
-    [{ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } }, 60, 0],
-    [{ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 0 } } }, 10_800, 1],
-    [
-      { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 86_401 } } },
-      10_800,
-      1,
-    ],
-    [{ sessionAffinity: 'None', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } }, null, 0],
+    [sticky(60), 60, 0],
+    [sticky(0), 10_800, 1],
+    [sticky(86_401), 10_800, 1],
+    [sticky(60, 'None'), null, 0],
   ])('has its session affinity: %j', (spec, seconds, refusals) => {
     const { affinitySeconds, refused } = toApiView(null, service(spec), true);
     expect([affinitySeconds, refused.length]).toEqual([seconds, refusals]);

@@ -30,14 +30,16 @@ const agentFlags = {
   probeInterval: '100ms',
 };
 
+const everything =
+  "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms";
+const [both, other] = ['10.0.0.50 fd00::50', '10.0.0.50 10.0.0.60'];
+
 describe('beside a running agent', () => {
   test('a diagnostic has its whole configuration, and says so in one line', async () => {
     const { reading, notes } = await readBeside(agentFlags, {});
     const { config } = await readConfig({ ...nothing, flags: agentFlags });
     expect(reading).toMatchObject({ config, problems: [] });
-    expect(notes).toEqual([
-      "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms",
-    ]);
+    expect(notes).toEqual([everything]);
     // Remedies repeat it.
     expect([...reading.given]).toEqual(['vip', 'mode', 'endpoints', 'probeInterval']);
   });
@@ -48,35 +50,33 @@ describe('beside a running agent', () => {
     expect(notes).toEqual(['--mode=auto is taken, but the running agent has --mode=direct']);
   });
 
-  test('nothing is said where all that a person gives is the same', async () => {
-    expect((await readBeside(agentFlags, { vip: agentFlags.vip })).notes).toEqual([]);
-  });
-
-  test.each([[['10.0.0.50']], [['fd00::50']]])(
-    'of whose virtual IPs %p is given, a diagnostic of the host looks at all of them, and says so',
-    async (vip) => {
-      const { reading, notes } = await readBeside(agentFlags, { vip });
-      const { config } = await readConfig({ ...nothing, flags: agentFlags });
-      expect(reading).toMatchObject({ config, problems: [] });
-      expect(reading.given.has('vip')).toBe(true);
-      expect(notes).toEqual([
-        "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms, and all its virtual IPs are taken",
-      ]);
-    },
-  );
-
-  test('nothing is said where all its virtual IPs are given in another order', async () => {
-    const { reading, notes } = await readBeside(agentFlags, { vip: ['fd00::50', '10.0.0.50'] });
-    expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }, { address: 'fd00::50' }]);
-    expect(notes).toEqual([]);
-  });
-
-  test('a virtual IP that the agent does not have is judged as given, and is named', async () => {
-    const { reading, notes } = await readBeside(agentFlags, { vip: ['10.0.0.50', '10.0.0.60'] });
-    expect(reading.config.vips).toMatchObject([{ address: '10.0.0.50' }, { address: '10.0.0.60' }]);
-    expect(notes).toEqual([
-      "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, but the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
-    ]);
+  test.each([
+    ['nothing is said where all are the same', ['10.0.0.50', 'fd00::50'], both, []],
+    ['nothing is said where they are in another order', ['fd00::50', '10.0.0.50'], both, []],
+    [
+      'all are looked at for the first',
+      ['10.0.0.50'],
+      both,
+      [`${everything}, and all its virtual IPs are taken`],
+    ],
+    [
+      'all are looked at for the second',
+      ['fd00::50'],
+      both,
+      [`${everything}, and all its virtual IPs are taken`],
+    ],
+    [
+      'one that the agent does not have is judged as given, and is named',
+      ['10.0.0.50', '10.0.0.60'],
+      other,
+      [
+        "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, but the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
+      ],
+    ],
+  ])('of the virtual IPs that are given: %s', async (_, vip, taken, expected) => {
+    const { reading, notes } = await readBeside(agentFlags, { vip });
+    expect(reading.config.vips.map(({ address }) => address).join(' ')).toBe(taken);
+    expect([notes, reading.given.has('vip')]).toEqual([expected, true]);
   });
 
   test('a plan is for the virtual IPs that are given, and says what else the agent has', async () => {
@@ -91,17 +91,19 @@ describe('beside a running agent', () => {
     expect(reading.config.endpoints).toMatchObject([{ address: '10.0.0.11' }]);
   });
 
+  /** Beside one that tells this, too. */
+  const readTold = async (more: AgentOptions) => {
+    const told = { kind: 'details', options: { ...(await tell(agentFlags)), ...more }, agent: info } as const;
+    return await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
+  };
+
   test("a CA that only the agent's container has is left out", async () => {
-    const options = { ...(await tell(agentFlags)), caFile: ['/nonexistent/ca.crt'] };
-    const told = { kind: 'details', options, agent: info } as const;
-    const { reading } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
+    const { reading } = await readTold({ caFile: ['/nonexistent/ca.crt'] });
     expect(reading).toMatchObject({ problems: [], config: { caFile: null } });
   });
 
   test('options of another version that mean nothing here are not taken, and the reason is told', async () => {
-    const options = { ...(await tell(agentFlags)), mode: ['teleport'] };
-    const told = { kind: 'details', options, agent: info } as const;
-    const { reading, reason } = await readDiagnosticConfig(nothing, 'host', () => Promise.resolve(told));
+    const { reading, reason } = await readTold({ mode: ['teleport'] });
     expect(reading.config.vips).toEqual([]);
     expect(reason).toContain('this version does not know');
   });

@@ -49,11 +49,9 @@ describe('for how long a client stays with its apiserver', () => {
   });
 
   test('is read from rules of ours by a process that was not there: it goes on as the one before', async () => {
-    const kernel = restoreCaptures([sticky]);
-    const before = await lookOnce(kernel, ordinaryConfig);
+    const { memory } = await lookOnce(restoreCaptures([sticky]), ordinaryConfig);
     const gone = restoreCaptures([]);
-    const { plan } = await lookOnce(gone, ordinaryConfig, { memory: before.memory });
-    for (const transaction of plan.transactions) await gone.apply(transaction);
+    await applyPlan(gone, (await lookOnce(gone, ordinaryConfig, { memory })).plan);
     const after = await lookOnce(gone, ordinaryConfig);
     expect(after.decisions[0]?.affinitySeconds).toBe(10_800);
     expect(after.plan.transactions).toEqual([]);
@@ -67,10 +65,16 @@ const config: Config = {
   endpoints: ['10.77.0.11:6443', '10.77.0.12:6443'].map(toEndpoint),
 };
 
-test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
+/** A host for which such an agent has written its rules. */
+async function writeRules() {
   const kernel = new FakeKernel();
   const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: nobodyProbes, api: noApi };
   await applyPlan(kernel, (await observeAndAssess(ports, config, emptyState)).plan);
+  return { kernel, ports };
+}
+
+test('apiservers that only our rules in the other backend name are not lost when the backend changes', async () => {
+  const { kernel, ports } = await writeRules();
 
   const later = { ...config, iptables: 'nft' as const, endpoints: [] };
   const { decisions, plan } = await observeAndAssess(ports, later, emptyState);
@@ -82,9 +86,7 @@ test('apiservers that only our rules in the other backend name are not lost when
 });
 
 test('apiservers that only our rules name are remembered while one of them is dead, and the rules no longer name it', async () => {
-  const kernel = new FakeKernel();
-  const ports = { kernel, askProxyMode: () => Promise.resolve(null), health: nobodyProbes, api: noApi };
-  await applyPlan(kernel, (await observeAndAssess(ports, config, emptyState)).plan);
+  const { kernel, ports } = await writeRules();
   const forgetful = { ...config, endpoints: [] };
   const { memory } = await observeAndAssess(ports, forgetful, emptyState);
   expect(memory.endpoints.ipv4?.value).toEqual(config.endpoints);

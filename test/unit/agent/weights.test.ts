@@ -86,9 +86,8 @@ describe('with the method lc', () => {
     await host.clock.advance(60_000);
     expect(readShares(host)).not.toBe(equal);
     expect(host.lines('warn').filter((line) => line.includes('count'))).toHaveLength(1);
-    expect(host.lines('info').filter((line) => line.includes('counts open connections again'))).toHaveLength(
-      1,
-    );
+    const back = host.lines('info').filter((line) => line.includes('counts open connections again'));
+    expect(back).toHaveLength(1);
   });
 });
 
@@ -109,31 +108,23 @@ const weigh = (counts: readonly number[], before: readonly number[] | null = nul
   return weights === null ? null : [...weights.values()];
 };
 
-describe('new connections by open ones', () => {
-  test('an apiserver that came back gets more than half, the others at least half of an equal part', () => {
-    expect(weigh([150, 150, 0])).toEqual([13, 12, 35]);
-  });
+test.each<[string, readonly number[], readonly number[] | null, readonly number[] | null]>([
+  ['that are far fewer give one more, the others at least half', [150, 150, 0], null, [13, 12, 35]],
+  ['that are the same everywhere ask for equal shares', [100, 100, 100], null, null],
+  ['as chance makes them ask for equal shares', [90, 100, 125], null, null],
+  ['that are few ask for equal shares', [0, 5, 10], null, null],
+  ['that are none ask for equal shares', [0, 0, 0], null, null],
+  ['that change little leave the weights', [150, 149, 2], [13, 12, 35], [13, 12, 35]],
+  ['that differ by half make the weights milder', [120, 120, 60], [13, 12, 35], [17, 17, 26]],
+  ['that differ by less than a third of what began it end them', [110, 110, 95], [13, 12, 35], null],
+])('open connections %s', (_, counts, before, weights) => {
+  expect(weigh(counts, before)).toEqual(weights);
+});
 
-  test.each([
-    ['the same everywhere', [100, 100, 100]],
-    ['as chance makes them', [90, 100, 125]],
-    ['few', [0, 5, 10]],
-    ['none', [0, 0, 0]],
-  ])('counts that are %s ask for equal shares', (_, counts) => {
-    expect(weigh(counts)).toBeNull();
-  });
-
-  test('weights stay while counts change little, and end once the difference is a third of where they began', () => {
-    expect(weigh([150, 149, 2], [13, 12, 35])).toEqual([13, 12, 35]);
-    expect(weigh([120, 120, 60], [13, 12, 35])).not.toBeNull();
-    expect(weigh([110, 110, 95], [13, 12, 35])).toBeNull();
-  });
-
-  test('counts of an apiserver that is not usable do not matter, and a single one needs no weights', () => {
-    const counts = new Map([[one, 500]]);
-    expect(weighByCounts(backends.slice(1), counts, null)).toBeNull();
-    expect(weighByCounts(backends.slice(0, 1), counts, null)).toBeNull();
-  });
+test('counts of an apiserver that is not usable do not matter, and a single one needs no weights', () => {
+  const counts = new Map([[one, 500]]);
+  expect(weighByCounts(backends.slice(1), counts, null)).toBeNull();
+  expect(weighByCounts(backends.slice(0, 1), counts, null)).toBeNull();
 });
 
 describe('weights where the apiservers have changed', () => {

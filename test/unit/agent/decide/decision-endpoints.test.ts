@@ -1,14 +1,14 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type EndpointSources, chooseEndpoints, rememberEndpoints } from '../../../../agent/endpoints.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
+import { type Endpoint, formatEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 import type { LocalRoutes } from '../../../../lib/kernel/port.ts';
 import { planSourceRoutes, planRouteRemoval } from '../../../../agent/local-clients.ts';
 
 const [first, second, third] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'].map(toEndpoint) as [
-  ReturnType<typeof toEndpoint>,
-  ReturnType<typeof toEndpoint>,
-  ReturnType<typeof toEndpoint>,
+  Endpoint,
+  Endpoint,
+  Endpoint,
 ];
 const vip = toEndpoint('10.0.0.50:6443');
 const remedy = "Set --advertise-address of each kube-apiserver to its own host's address";
@@ -31,39 +31,35 @@ const choose = (sources: Partial<EndpointSources>) => {
   return `${value.map(formatEndpoint).join(' ')} from ${seenIn}`;
 };
 
-describe('the apiservers come from the first source that knows any (ADR 3)', () => {
-  test.each<[string, Partial<EndpointSources>, string]>([
-    ['kube-proxy', {}, '10.0.0.11:6443 from kube-proxy'],
-    ['--endpoints', { kubeProxy: null }, '10.0.0.12:6443 from --endpoints'],
-    ['memory', { kubeProxy: null, configured: [] }, '10.0.0.13:6443 from memory'],
-    [
-      "vipnat's own rules",
-      { kubeProxy: null, configured: [], remembered: null },
-      "10.0.0.14:6443 from vipnat's own rules",
-    ],
-  ])('%s', (_source, sources, chosen) => {
-    expect(choose(sources)).toBe(chosen);
-  });
+const named = (seenIn: string, ...value: Endpoint[]) => ({ value, seenIn });
+const nobody = { kubeProxy: null, configured: [], remembered: null, installed: [] };
 
-  test('a kube-proxy without endpoints does not count', () => {
-    expect(choose({ kubeProxy: { value: [], seenIn: 'kube-proxy' } })).toContain('--endpoints');
-  });
-
-  test('nobody knows any: the empty answer says where was looked', () => {
-    expect(choose({ kubeProxy: null, configured: [], remembered: null, installed: [] })).toBe(
-      " from kube-proxy's rules and --endpoints name none",
-    );
-  });
+test.each<[string, Partial<EndpointSources>, string]>([
+  ['kube-proxy', {}, '10.0.0.11:6443 from kube-proxy'],
+  ['--endpoints', { kubeProxy: null }, '10.0.0.12:6443 from --endpoints'],
+  ['memory', { kubeProxy: null, configured: [] }, '10.0.0.13:6443 from memory'],
+  ["vipnat's own rules", { ...nobody, installed: all.installed }, "10.0.0.14:6443 from vipnat's own rules"],
+  ['nobody: it is said where was looked', nobody, " from kube-proxy's rules and --endpoints name none"],
+  ['no kube-proxy without any', { kubeProxy: named('kube-proxy') }, '10.0.0.12:6443 from --endpoints'],
+  // A loop.
+  ['no VIP itself', { kubeProxy: named('kube-proxy', vip, first) }, '10.0.0.11:6443 from kube-proxy'],
+  [
+    'nobody who names a VIP alone',
+    { kubeProxy: named('kube-proxy', vip) },
+    '10.0.0.12:6443 from --endpoints',
+  ],
+  [
+    'kube-proxy, sorted and each once, so that rules are the same on every node',
+    { kubeProxy: named('kube-proxy', third, first, third) },
+    '10.0.0.11:6443 10.0.0.13:6443 from kube-proxy',
+  ],
+])('the apiservers come from the first source that knows any (ADR 3): %s', (_source, sources, chosen) => {
+  expect(choose(sources)).toBe(chosen);
 });
 
-describe('what can be no apiserver of a VIP', () => {
-  test('a VIP itself: sending its connections there would be a loop', () => {
-    expect(choose({ kubeProxy: { value: [vip, first], seenIn: 'kube-proxy' } })).toBe(
-      '10.0.0.11:6443 from kube-proxy',
-    );
-    expect(choose({ kubeProxy: { value: [vip], seenIn: 'kube-proxy' } })).toContain('--endpoints');
-  });
+const isLoop = '10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver';
 
+describe('what can be no apiserver of a VIP', () => {
   test.each<[string, string]>([
     ['0.0.0.0:6443', 'an unspecified address'],
     ['127.0.0.1:6443', 'a loopback address'],
@@ -87,21 +83,13 @@ describe('what can be no apiserver of a VIP', () => {
   test.each<[string, Partial<EndpointSources>, string]>([
     [
       'the API and kube-proxy',
-      { api: { value: [vip], seenIn: 'the API' }, kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (the API). ${remedy}`,
+      { api: named('the API', vip), kubeProxy: named('kube-proxy', vip) },
+      `${isLoop} (the API). ${remedy}`,
     ],
-    [
-      'kube-proxy',
-      { kubeProxy: { value: [vip], seenIn: 'kube-proxy' } },
-      `10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (kube-proxy). ${remedy}`,
-    ],
-    [
-      'memory, where no master may advertise it any more',
-      { remembered: { value: [vip], seenIn: 'memory' } },
-      '10.0.0.50:6443 is the address of a virtual IP, so vipnat does not use it as an apiserver (memory)',
-    ],
+    ['kube-proxy', { kubeProxy: named('kube-proxy', vip) }, `${isLoop} (kube-proxy). ${remedy}`],
+    // No master may advertise it any more.
+    ['memory', { remembered: named('memory', vip) }, `${isLoop} (memory)`],
   ])('a VIP that is all that is named, by %s: once, with the way out', (_source, sources, sentence) => {
-    const nobody = { kubeProxy: null, configured: [], remembered: null, installed: [] };
     const { value, seenIn, refused } = chooseEndpoints({ ...all, ...nobody, ...sources });
     expect(value).toEqual([]);
     expect(seenIn).toBe('no source lists a usable one: 10.0.0.50:6443 is the address of a virtual IP');
@@ -110,13 +98,7 @@ describe('what can be no apiserver of a VIP', () => {
 
   test('twenty that cannot be: the reason names three of them', () => {
     const value = Array.from({ length: 20 }, (_, index) => toEndpoint(`127.0.0.${index + 1}:6443`));
-    const sources = {
-      kubeProxy: { value, seenIn: 'kube-proxy' },
-      configured: [],
-      remembered: null,
-      installed: [],
-    };
-    expect(chooseEndpoints({ ...all, ...sources }).seenIn).toBe(
+    expect(chooseEndpoints({ ...all, ...nobody, kubeProxy: named('kube-proxy', ...value) }).seenIn).toBe(
       'no source lists a usable one: 127.0.0.1:6443 is a loopback address, 127.0.0.2:6443 is a loopback address, ' +
         '127.0.0.3:6443 is a loopback address, and 17 more',
     );
@@ -138,29 +120,14 @@ describe('what can be no apiserver of a VIP', () => {
   });
 });
 
-test('the list is sorted and has each apiserver once, so that rules are the same on every node', () => {
-  expect(choose({ kubeProxy: { value: [third, first, third], seenIn: 'kube-proxy' } })).toBe(
-    '10.0.0.11:6443 10.0.0.13:6443 from kube-proxy',
-  );
-});
-
-describe('remembering', () => {
-  test('keeps what kube-proxy had while it has nothing', () => {
-    const remembered = rememberEndpoints(null, seen);
-    expect(remembered).toEqual({ value: [first], seenIn: 'last seen in kube-proxy' });
-    expect(rememberEndpoints(remembered, null)).toBe(remembered);
-    expect(rememberEndpoints(remembered, { value: [], seenIn: 'kube-proxy' })).toBe(remembered);
-  });
-
-  test('follows kube-proxy', () => {
-    const remembered = rememberEndpoints(null, seen);
-    expect(rememberEndpoints(remembered, { value: [second], seenIn: 'kube-proxy' })?.value).toEqual([second]);
-  });
-
-  test('changes nothing when kube-proxy still has the same, in whatever order', () => {
-    const remembered = rememberEndpoints(null, { value: [first, second], seenIn: 'there' });
-    expect(rememberEndpoints(remembered, { value: [second, first], seenIn: 'elsewhere' })).toBe(remembered);
-  });
+test('what kube-proxy had is kept while it has nothing, and while it has the same in another order', () => {
+  const remembered = rememberEndpoints(null, seen);
+  expect(remembered).toEqual({ value: [first], seenIn: 'last seen in kube-proxy' });
+  expect(rememberEndpoints(remembered, null)).toBe(remembered);
+  expect(rememberEndpoints(remembered, named('kube-proxy'))).toBe(remembered);
+  const both = rememberEndpoints(remembered, named('there', first, second));
+  expect(both?.value).toEqual([first, second]);
+  expect(rememberEndpoints(both, named('elsewhere', second, first))).toBe(both);
 });
 
 type Address = LocalRoutes['addresses'][number];
@@ -171,152 +138,124 @@ const wishes = {
   localClients: 'keep',
 } as const;
 
-const has = (address: string, prefixLength = 24, device = 'eth0', isSource = true): Address => ({
-  family: address.includes(':') ? 'ipv6' : 'ipv4',
-  address,
-  device,
-  prefixLength,
-  isSource,
-});
+/** `10.0.0.11/24@eth0`, where that prefix and interface may be left out; with a `!` it leads nowhere. */
+function readAddress(text: string): Address {
+  const [, no, address = '', prefix = '24', device = 'eth0'] =
+    /^(!?)([\da-f.:]+)(?:\/(\d+))?(?:@(\w+))?$/.exec(text) ?? [];
+  const family = address.includes(':') ? 'ipv6' : 'ipv4';
+  return { family, address, device, prefixLength: Number(prefix), isSource: no === '' };
+}
 
-/** A host with these addresses, whose kernel has the routes to them, after those of others. */
-function see(
-  addresses: readonly Address[],
-  before: LocalRoutes['routes'] = [],
-  usualSource: string | null = null,
-) {
+/** Routes as `10.0.0.50 eth0 10.0.0.11`. */
+const readRoutes = (texts: readonly string[], isOwn: boolean) =>
+  texts.map((text) => {
+    const [address = '', device = '', source = ''] = text.split(' ');
+    return { address, device, source, isOwn };
+  });
+
+/** A host with these addresses, whose kernel has the routes to them, after our own and those of others. */
+function see(text: string, own: readonly string[] = [], others: readonly string[] = []): LocalRoutes {
+  const addresses = text.split(' ').map(readAddress);
   const kernels = addresses
     .filter(({ family }) => family === 'ipv4')
     .map(({ address, device }) => ({ address, device, source: address, isOwn: false }));
-  return { addresses, routes: [...before, ...kernels], usualSource };
+  const routes = [...readRoutes(own, true), ...readRoutes(others, false), ...kernels];
+  return { addresses, routes, usualSource: null };
 }
 
-const ours = (source: string, address = vipAddress, device = 'eth0') => ({
-  address,
-  device,
-  source,
-  isOwn: true,
-});
-const summarize = (seen: LocalRoutes, given: Parameters<typeof planSourceRoutes>[1] = wishes) =>
-  planSourceRoutes(seen, given).map(
+const summarize = (found: LocalRoutes, given: Parameters<typeof planSourceRoutes>[1] = wishes) =>
+  planSourceRoutes(found, given).map(
     ({ kind, route: { address, device, source } }) => `${kind} ${address} ${device} ${source}`,
   );
 
-const held = has(vipAddress, 32);
+const [both, right] = ['10.0.0.11 10.0.0.50/32', '10.0.0.50 eth0 10.0.0.11'];
 
 describe('the source of own connections to a VIP', () => {
-  test.each<[string, LocalRoutes, string | null]>([
-    ['is the one address beside it', see([has('10.0.0.11'), held]), '10.0.0.11'],
-    ['is in its subnet', see([has('192.168.0.1'), has('10.0.0.11'), held]), '10.0.0.11'],
-    ['is the first in its subnet', see([has('10.0.0.11'), has('10.0.0.12'), held]), '10.0.0.11'],
-    [
-      'has a subnet there: other /32 are virtual',
-      see([has('10.0.0.60', 32), has('192.168.0.1'), held]),
-      '192.168.0.1',
-    ],
-    ['is on its interface', see([has('172.16.0.1', 24, 'eth1'), has('192.168.0.1'), held]), '192.168.0.1'],
+  test.each<[string, string, string | null, usualSource?: string]>([
+    ['is the one address beside it', both, '10.0.0.11'],
+    ['is in its subnet', '192.168.0.1 10.0.0.11 10.0.0.50/32', '10.0.0.11'],
+    ['is the first in its subnet', '10.0.0.11 10.0.0.12 10.0.0.50/32', '10.0.0.11'],
+    ['has a subnet there: other /32 are virtual', '10.0.0.60/32 192.168.0.1 10.0.0.50/32', '192.168.0.1'],
+    ['is on its interface', '172.16.0.1@eth1 192.168.0.1 10.0.0.50/32', '192.168.0.1'],
     [
       'is the usual one, where the VIP is on lo',
-      see([has('10.244.0.1', 24, 'cni0'), has('10.0.0.11'), has(vipAddress, 32, 'lo')], [], '10.0.0.11'),
+      '10.244.0.1@cni0 10.0.0.11 10.0.0.50/32@lo',
+      '10.0.0.11',
       '10.0.0.11',
     ],
-    [
-      'is a /32 where a cloud gives no other',
-      see([has('10.0.0.11', 32), held], [], '10.0.0.11'),
-      '10.0.0.11',
-    ],
-    [
-      'is none that leads nowhere',
-      see([has('127.0.0.1', 8, 'lo', false), has('169.254.0.1', 16, 'eth0', false), held]),
-      null,
-    ],
-    [
-      'is none on a host whose only other address is elsewhere',
-      see([has('10.244.0.1', 24, 'cni0'), held]),
-      null,
-    ],
-  ])('%s', (_, seen, source) => {
-    const device = seen.addresses.find(({ address }) => address === vipAddress)?.device ?? '';
-    expect(summarize(seen)).toEqual(source === null ? [] : [`add ${vipAddress} ${device} ${source}`]);
+    ['is a /32 where a cloud gives no other', '10.0.0.11/32 10.0.0.50/32', '10.0.0.11', '10.0.0.11'],
+    ['is none that leads nowhere', '!127.0.0.1/8@lo !169.254.0.1/16 10.0.0.50/32', null],
+    ['is none on a host whose only other address is elsewhere', '10.244.0.1@cni0 10.0.0.50/32', null],
+    // No route can stand before the kernel's.
+    ['is nobody’s matter over IPv6', 'fd00::11/64 fd00::50/128', null],
+  ])('%s', (_, addresses, source, usualSource = '') => {
+    const found = { ...see(addresses), usualSource: usualSource === '' ? null : usualSource };
+    const device = found.addresses.find(({ address }) => address === vipAddress)?.device ?? '';
+    const vips = [...wishes.vips, toEndpoint('[fd00::50]:6443')];
+    expect(summarize(found, { ...wishes, vips })).toEqual(
+      source === null ? [] : [`add ${vipAddress} ${device} ${source}`],
+    );
   });
 
   test('is no other VIP, whichever of them are here', () => {
     const two = { ...wishes, vips: [...wishes.vips, toEndpoint('10.0.0.51:6443')] };
-    expect(summarize(see([has('10.0.0.51'), has('10.0.0.11'), held]), two)).toEqual([
-      `add ${vipAddress} eth0 10.0.0.11`,
+    expect(summarize(see('10.0.0.51 10.0.0.11 10.0.0.50/32'), two)).toEqual([
+      `add ${right}`,
       'add 10.0.0.51 eth0 10.0.0.11',
     ]);
   });
 
   test('is left as it is where the kernel or somebody else names one that is here', () => {
-    const byKernel = { address: vipAddress, device: 'eth0', source: '10.0.0.11', isOwn: false };
-    expect(summarize(see([has('10.0.0.11'), held], [byKernel]))).toEqual([]);
-    expect(summarize(see([has('10.0.0.11'), held], [ours('10.0.0.11'), byKernel]))).toEqual([
-      `remove ${vipAddress} eth0 10.0.0.11`,
-    ]);
-    const gone = { ...byKernel, source: '10.0.0.99' };
-    expect(summarize(see([has('10.0.0.11'), held], [gone]))).toEqual([`add ${vipAddress} eth0 10.0.0.11`]);
-  });
-
-  test('is nobody’s matter over IPv6, where no route can stand before the kernel’s', () => {
-    const vips = [toEndpoint('[fd00::50]:6443')];
-    expect(summarize(see([has('fd00::11', 64), has('fd00::50', 128)]), { ...wishes, vips })).toEqual([]);
+    expect(summarize(see(both, [], [right]))).toEqual([]);
+    expect(summarize(see(both, [right], [right]))).toEqual([`remove ${right}`]);
+    expect(summarize(see(both, [], [`${vipAddress} eth0 10.0.0.99`]))).toEqual([`add ${right}`]);
   });
 });
 
 describe('a route of ours', () => {
-  const host = [has('10.0.0.11'), held];
+  const left = '10.0.0.51 eth0 10.0.0.11';
+  const [wrongSource, wrongDevice] = ['10.0.0.50 eth0 10.0.0.99', '10.0.0.50 eth1 10.0.0.11'];
 
-  test('that is as it should be stays', () => {
-    expect(summarize(see(host, [ours('10.0.0.11')]))).toEqual([]);
-  });
-
-  test.each<[string, LocalRoutes]>([
-    ['whose VIP is elsewhere', see([has('10.0.0.11')], [ours('10.0.0.11')])],
+  test.each([
+    ['stays as it should be', both, right, []],
+    ['goes where its VIP is elsewhere', '10.0.0.11', right, [`remove ${right}`]],
+    ['goes where nobody names its VIP any more', '10.0.0.11 10.0.0.51', left, [`remove ${left}`]],
     [
-      'of a VIP that nobody names any more',
-      see([has('10.0.0.11'), has('10.0.0.51')], [ours('10.0.0.11', '10.0.0.51')]),
+      'with a wrong source goes after the right one',
+      both,
+      wrongSource,
+      [`add ${right}`, `remove ${wrongSource}`],
     ],
-  ])('%s goes', (_, seen) => {
-    expect(planSourceRoutes(seen, wishes).map(({ kind }) => kind)).toEqual(['remove']);
-  });
-
-  test('whose source or interface is wrong goes after the right one came', () => {
-    const right = `add ${vipAddress} eth0 10.0.0.11`;
-    expect(summarize(see(host, [ours('10.0.0.99')]))).toEqual([right, `remove ${vipAddress} eth0 10.0.0.99`]);
-    expect(summarize(see(host, [ours('10.0.0.11', vipAddress, 'eth1')]))).toEqual([
-      right,
-      `remove ${vipAddress} eth1 10.0.0.11`,
-    ]);
+    ['at a wrong interface goes after it, too', both, wrongDevice, [`add ${right}`, `remove ${wrongDevice}`]],
+  ])('%s', (_, addresses, own, changes) => {
+    expect(summarize(see(addresses, [own]))).toEqual(changes);
   });
 
   test('whose source left goes alone where there is no other: the kernel’s own carries the VIP', () => {
-    const [change, ...more] = planSourceRoutes(see([held], [ours('10.0.0.11')]), wishes);
-    expect(more).toEqual([]);
-    expect(change).toMatchObject({ kind: 'remove', reason: '10.0.0.11 is no longer on this host' });
+    const changes = planSourceRoutes(see('10.0.0.50/32', [right]), wishes);
+    expect(changes).toMatchObject([{ kind: 'remove', reason: '10.0.0.11 is no longer on this host' }]);
   });
 
   test('is not wanted with --local-clients leave', () => {
     const leave = { ...wishes, localClients: 'leave' } as const;
-    expect(summarize(see(host, [ours('10.0.0.11')]), leave)).toEqual([`remove ${vipAddress} eth0 10.0.0.11`]);
-    expect(summarize(see(host), leave)).toEqual([]);
+    expect(summarize(see(both, [right]), leave)).toEqual([`remove ${right}`]);
+    expect(summarize(see(both), leave)).toEqual([]);
   });
 
   test('is removed by cleanup, of one VIP or of all', () => {
-    const seen = see(host, [ours('10.0.0.11'), ours('10.0.0.11', '10.0.0.51')]);
     const list = (vips: Parameters<typeof planRouteRemoval>[1]) =>
-      planRouteRemoval(seen, vips).map(({ route: { address } }) => address);
+      planRouteRemoval(see(both, [right, left]), vips).map(({ route: { address } }) => address);
     expect(list(null)).toEqual([vipAddress, '10.0.0.51']);
     expect(list([toEndpoint('10.0.0.51:6443')])).toEqual(['10.0.0.51']);
   });
 });
 
 test('the commands are those of iproute2, and name the route that is meant', () => {
-  const commands = (seen: LocalRoutes) => planSourceRoutes(seen, wishes).map(({ command }) => command);
-  expect(commands(see([has('10.0.0.11'), held]))).toEqual([
+  const commands = (found: LocalRoutes) => planSourceRoutes(found, wishes).map(({ command }) => command);
+  expect(commands(see(both))).toEqual([
     'ip route prepend local 10.0.0.50 dev eth0 table local proto 118 scope host src 10.0.0.11',
   ]);
-  expect(commands(see([has('10.0.0.11')], [ours('10.0.0.11')]))).toEqual([
+  expect(commands(see('10.0.0.11', [right]))).toEqual([
     'ip route del local 10.0.0.50 dev eth0 table local proto 118 scope host src 10.0.0.11',
   ]);
 });

@@ -4,12 +4,7 @@ import type { FakeKernel } from '../../../support/fakes/kernel.ts';
 import type { Assessment } from '../../../../agent/decide/decision.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
 import { describe, test, expect } from '@jest/globals';
-import {
-  restoreCaptures,
-  lookOnce,
-  decisionOf,
-  restoreCapture,
-} from '../../../support/agent/captured-host.ts';
+import { restoreCaptures, lookOnce, decisionOf } from '../../../support/agent/captured-host.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 
 const [vip] = ordinaryConfig.vips;
@@ -82,14 +77,6 @@ describe('kube-proxy in iptables mode', () => {
     ]);
   });
 
-  test('without endpoints, an agent that saw some goes on to balance over them', async () => {
-    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-    const before = await lookOnce(kernel, ordinaryConfig);
-    restoreCapture(kernel, 'iptables-nft-save.no-endpoints.txt');
-    const after = await lookOnce(kernel, ordinaryConfig, { memory: before.memory });
-    expect(decisionOf(after)).toMatchObject({ mode: 'direct', backends: three });
-  });
-
   test('each VIP goes by the rules of its own family', async () => {
     const kernel = restoreCaptures([
       'iptables-nft-save.three-endpoints.txt',
@@ -112,20 +99,6 @@ describe('the bypass', () => {
     expect(decisionOf(assessment).reason).toBe(
       "kube-proxy's list is out of date: it names 2 apiservers (nat KUBE-SERVICES (iptables-legacy)), and 3 apiservers are usable (nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft))",
     );
-  });
-
-  test('is left after the second look that agrees, and not after the first', async () => {
-    const kernel = restoreCaptures(bothBackends);
-    const bypassing = await lookOnce(kernel, config);
-    restoreCapture(kernel, 'iptables-legacy-save.three-endpoints.txt');
-    const first = await lookOnce(kernel, config, { memory: bypassing.memory });
-    const second = await lookOnce(kernel, config, { memory: first.memory });
-    expect([first, second].map((each) => decisionOf(each).mode)).toEqual(['direct', 'service-chain']);
-  });
-
-  test('an agent without memory needs no second look (I4)', async () => {
-    const kernel = restoreCaptures(['iptables-legacy-save.three-endpoints.txt']);
-    expect(decisionOf(await lookOnce(kernel, config)).mode).toBe('service-chain');
   });
 });
 
@@ -155,29 +128,6 @@ describe('kube-proxy in ipvs mode', () => {
       reason: '/proc/net/ip_vs has no TCP virtual server 10.96.0.99:443',
     });
   });
-
-  test('its servers do not matter once it says that it runs in iptables mode', async () => {
-    const kernel = restoreCaptures([...files, 'iptables-nft-save.two-endpoints.txt']);
-    const assessment = await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' });
-    expect(decisionOf(assessment)).toMatchObject({ mode: 'service-chain', backends: two });
-  });
-});
-
-describe('without kube-proxy', () => {
-  test('the apiservers given are balanced over', async () => {
-    const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
-    const assessment = await lookOnce(restoreCaptures([]), config);
-    expect(decisionOf(assessment)).toMatchObject({ mode: 'direct', backends: three });
-  });
-
-  test('a new agent learns them from the rules of the one before (I4)', async () => {
-    const kernel = restoreCaptures([]);
-    const config = { ...ordinaryConfig, endpoints: three.map(toEndpoint) };
-    await applyPlan(kernel, (await lookOnce(kernel, config)).plan);
-    const fresh = await lookOnce(kernel, ordinaryConfig);
-    expect(decisionOf(fresh)).toMatchObject({ mode: 'direct', backends: three });
-    expect(fresh.plan.transactions).toEqual([]);
-  });
 });
 
 describe('--masquerade kube-mark', () => {
@@ -202,10 +152,8 @@ describe('--masquerade kube-mark', () => {
   });
 
   test('masquerades itself where nobody sets the mark, or kube-proxy wants its chains gone', async () => {
-    for (const name of ['iptables-nft-save.no-endpoints.txt']) {
-      const rules = await rulesAfter(name);
-      expect(rules).toContain('-A VIPNAT-POSTROUTING');
-      expect(rules).not.toMatch(new RegExp(`-A ${vipChain} .*KUBE-MARK-MASQ`));
-    }
+    const rules = await rulesAfter('iptables-nft-save.no-endpoints.txt');
+    expect(rules).toContain('-A VIPNAT-POSTROUTING');
+    expect(rules).not.toMatch(new RegExp(`-A ${vipChain} .*KUBE-MARK-MASQ`));
   });
 });

@@ -182,80 +182,65 @@ const seen = (changes: Partial<IptablesDialectEvidence> = {}): IptablesDialectEv
   ...changes,
 });
 
-const legacyRules = rulesetOf('legacy', 'filter', { INPUT: ['-j ACCEPT', '-p udp -j DROP'] });
 const empty = rulesetOf('nft', 'mangle', {});
+const legacyRules = rulesetOf('legacy', 'filter', { INPUT: ['-j ACCEPT', '-p udp -j DROP'] });
+const asManyRules = rulesetOf('nft', 'filter', { INPUT: ['-j LOG', '-j LOG'] });
+const ownRules = rulesetOf('nft', 'nat', {
+  VIPNAT: ['-j ACCEPT', '-j ACCEPT', '-j ACCEPT'],
+  OUTPUT: ['-m comment --comment "vipnat:of-an-older-version" -j ACCEPT', '-j VIPNAT'],
+});
+const kubeletHint = 'KUBE-IPTABLES-HINT';
+const [kubeletCanary, proxyCanary] = ['KUBE-KUBELET-CANARY', 'KUBE-PROXY-CANARY'];
+const hint = (dialect: IptablesDialect, chain = kubeletHint) => rulesetOf(dialect, 'mangle', { [chain]: [] });
+const unread = ['nft'] as const;
+const isLive = "legacy: it has kube-proxy's rules";
+
+type Row = [string, readonly Ruleset[], Partial<IptablesDialectEvidence>, string];
 
 describe('the backend', () => {
-  test('is nft on a host without any rules', () => {
-    expect(chooseIptablesDialect([empty], 'auto', seen())).toEqual({ value: 'nft', seenIn: 'the default' });
-  });
-
-  test('is the one asked for, whatever is seen', () => {
-    const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseIptablesDialect([hint], 'legacy', seen({ entryRule: 'nft' }))).toEqual({
-      value: 'legacy',
-      seenIn: '--iptables',
-    });
-  });
-
-  test("is where kube-proxy's live rule is, before any hint: a jump into its chain is possible nowhere else", () => {
-    const hint = rulesetOf('nft', 'mangle', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseIptablesDialect([hint], 'auto', seen({ entryRule: 'legacy' })).value).toBe('legacy');
-  });
-
-  test.each(['KUBE-IPTABLES-HINT', 'KUBE-KUBELET-CANARY', 'KUBE-PROXY-CANARY'])(
-    'is where mangle has %s, before the number of rules',
-    (chain) => {
-      const nft = rulesetOf('nft', 'mangle', { [chain]: [] });
-      expect(chooseIptablesDialect([nft, legacyRules], 'auto', seen())).toEqual({
-        value: 'nft',
-        seenIn: `mangle has ${chain}`,
-      });
-      const legacy = rulesetOf('legacy', 'mangle', { [chain]: [] });
-      expect(chooseIptablesDialect([legacy, empty], 'auto', seen()).value).toBe('legacy');
-    },
-  );
-
-  test("kubelet's hint counts before kube-proxy's canary", () => {
-    const hint = rulesetOf('legacy', 'mangle', { 'KUBE-KUBELET-CANARY': [] });
-    const canary = rulesetOf('nft', 'mangle', { 'KUBE-PROXY-CANARY': [] });
-    expect(chooseIptablesDialect([canary, hint], 'auto', seen()).value).toBe('legacy');
-  });
-
-  test('a hint counts in the table mangle only', () => {
-    const elsewhere = rulesetOf('legacy', 'filter', { 'KUBE-IPTABLES-HINT': [] });
-    expect(chooseIptablesDialect([elsewhere], 'auto', seen()).value).toBe('nft');
-  });
-
-  test('is the one with more rules when nothing else tells', () => {
-    expect(chooseIptablesDialect([legacyRules, empty], 'auto', seen())).toEqual({
-      value: 'legacy',
-      seenIn: 'it has 2 more rules than nft',
-    });
-    const more = rulesetOf('nft', 'filter', { INPUT: ['-j LOG', '-j LOG'] });
-    expect(chooseIptablesDialect([legacyRules, more], 'auto', seen()).value).toBe('nft');
-  });
-
-  test('does not count our own rules: writing them must not change the choice', () => {
-    const own = rulesetOf('nft', 'nat', {
-      VIPNAT: ['-j ACCEPT', '-j ACCEPT', '-j ACCEPT'],
-      OUTPUT: ['-m comment --comment "vipnat:of-an-older-version" -j ACCEPT', '-j VIPNAT'],
-    });
-    expect(chooseIptablesDialect([legacyRules, own], 'auto', seen()).value).toBe('legacy');
-  });
-
-  test('is nft while that cannot be read, unless kube-proxy is seen in the other', () => {
-    const unread = ['nft'] as const;
-    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread })).value).toBe('nft');
-    expect(chooseIptablesDialect([legacyRules], 'auto', seen({ unread, entryRule: 'legacy' })).value).toBe(
-      'legacy',
+  test.each<Row>([
+    ['is nft on a host without any rules', [empty], {}, 'nft: the default'],
+    // A jump into its chain is possible nowhere else.
+    ["is where kube-proxy's live rule is, before any hint", [hint('nft')], { entryRule: 'legacy' }, isLive],
+    ...[kubeletHint, kubeletCanary, proxyCanary].flatMap((chain): Row[] => [
+      [
+        `is nft by ${chain}, before more rules`,
+        [hint('nft', chain), legacyRules],
+        {},
+        `nft: mangle has ${chain}`,
+      ],
+      [`is legacy by ${chain}`, [hint('legacy', chain), empty], {}, `legacy: mangle has ${chain}`],
+    ]),
+    [
+      "is where kubelet's hint is, before kube-proxy's canary",
+      [hint('nft', proxyCanary), hint('legacy', kubeletCanary)],
+      {},
+      'legacy: ',
+    ],
+    ['is no hint’s of another table', [rulesetOf('legacy', 'filter', { [kubeletHint]: [] })], {}, 'nft: '],
+    ['is the one with more rules', [legacyRules, empty], {}, 'legacy: it has 2 more rules than nft'],
+    ['is nft where there are as many', [legacyRules, asManyRules], {}, 'nft: '],
+    // Writing them must not change the choice.
+    ['does not come by our own rules', [legacyRules, ownRules], {}, 'legacy: '],
+    ['is nft while that cannot be read', [legacyRules], { unread }, 'nft: '],
+    ['is where kube-proxy is seen then', [legacyRules], { unread, entryRule: 'legacy' }, 'legacy: '],
+    [
+      'is legacy where there is no nft',
+      [],
+      { candidates: ['legacy'] },
+      'legacy: this host has no other iptables',
+    ],
+  ])('%s', (_, rulesets, evidence, expected) => {
+    const { value, seenIn } = chooseIptablesDialect(rulesets, 'auto', seen(evidence));
+    expect(`${value}: ${seenIn}`.slice(0, expected.endsWith(': ') ? expected.length : undefined)).toBe(
+      expected,
     );
   });
 
-  test('is legacy where there is no nft', () => {
-    expect(chooseIptablesDialect([], 'auto', seen({ candidates: ['legacy'] }))).toEqual({
+  test('is the one asked for, whatever is seen', () => {
+    expect(chooseIptablesDialect([hint('nft')], 'legacy', seen({ entryRule: 'nft' }))).toEqual({
       value: 'legacy',
-      seenIn: 'this host has no other iptables',
+      seenIn: '--iptables',
     });
   });
 

@@ -42,139 +42,94 @@ TCP  [fd00:0096:0000:0000:0000:0000:0000:0001]:01BB mh persistent 10800 00000080
   -> [fd00:0000:0000:0000:0000:0000:0000:0001]:192B      Local   1      0          0         
 `;
 
-interface ServerSketch {
-  readonly address: string;
-  readonly realServers: readonly string[];
-  readonly protocol?: string;
-}
-
-/** Text of /proc/net/ip_vs for IPv4 servers; a real server is `ADDRESS:PORT`, or `ADDRESS:PORT 0` with weight 0. */
-function sketch(...servers: readonly ServerSketch[]): string {
-  const toHex = (endpoint: string) => {
+/** Text of /proc/net/ip_vs for IPv4: servers as `10.96.0.1:443 10.0.0.1:6443 10.0.0.2:6443*0`, with weight 0 for the last, and `|` between them. */
+function sketch(servers: string): string {
+  const toHex = (endpoint = '') => {
     const [address = '', port = ''] = endpoint.split(':');
     const octets = address.split('.').map((octet) => Number(octet).toString(16).padStart(2, '0'));
     return `${octets.join('')}:${Number(port).toString(16).padStart(4, '0')}`.toUpperCase();
   };
-  const lines = servers.flatMap(({ address, realServers, protocol = 'TCP' }) => [
-    `${protocol}  ${toHex(address)} rr  `,
-    ...realServers.map((realServer) => {
-      const [endpoint = '', weight = '1'] = realServer.split(' ');
+  const lines = servers.split(' | ').flatMap((server) => {
+    const [, protocol = 'TCP', address, realServers = ''] = /^(UDP)? ?(\S+)(.*)$/.exec(server) ?? [];
+    const rows = (realServers.match(/\S+/g) ?? []).map((realServer) => {
+      const [endpoint, weight = '1'] = realServer.split('*');
       return `  -> ${toHex(endpoint)}      Masq    ${weight}      0          0         `;
-    }),
-  ]);
+    });
+    return [`${protocol}  ${toHex(address)} rr  `, ...rows];
+  });
   return `${lines.join('\n')}\n`;
 }
 
-describe('findKubernetesServer', () => {
+describe('the virtual server of default/kubernetes', () => {
   const find = (text: string, question: Partial<ServiceQuestion> = {}) => {
+    const localAddresses = ['127.0.0.1', '10.0.0.1'];
     const { server, reason } = findKubernetesServer(parseIpvs(text), {
-      family: 'ipv4',
-      localAddresses: ['127.0.0.1', '10.0.0.1'],
+      ...{ family: 'ipv4', localAddresses },
       ...question,
     });
-    return {
-      clusterIp: server?.value.clusterIp,
-      backends: server?.value.backends.map(formatEndpoint),
-      reason,
-    };
+    const backends = server?.value.backends.map(formatEndpoint).join(' ');
+    return { clusterIp: server?.value.clusterIp, backends, reason };
   };
-  const apiservers = { address: '10.96.0.1:443', realServers: ['10.0.0.1:6443', '10.0.0.2:6443'] };
-  const web = { address: '10.96.7.7:443', realServers: ['10.244.3.8:8443'] };
+  const apiservers = '10.96.0.1:443 10.0.0.1:6443 10.0.0.2:6443';
+  const [web, nested] = ['10.96.7.7:443 10.244.3.8:8443', '10.96.7.1:443 10.0.0.1:6443'];
+  const [alone, higher] = ['10.96.0.1:443 10.0.0.1:6443', '100.96.0.1:443 10.244.3.8:8443'];
+  const [given, elsewhere] = [{ clusterIp: '10.96.0.1' }, { localAddresses: ['10.0.0.9'] }];
 
-  test('finds it where a real kube-proxy made it, and says where', () => {
+  test('is found where a real kube-proxy made it, and it is said where', () => {
     const question = { family: 'ipv4', localAddresses: ['10.77.0.12'] } as const;
     const { server, reason } = findKubernetesServer(parseIpvs(three), question);
     expect(server).toMatchObject({ value: { clusterIp: '10.96.0.1', port: 443 }, seenIn: '/proc/net/ip_vs' });
-    expect(server?.value.backends.map(formatEndpoint)).toEqual([
-      '10.77.0.11:6443',
-      '10.77.0.12:6443',
-      '10.77.0.13:6443',
-    ]);
+    expect(server?.value.backends.map(formatEndpoint)).toEqual(listTexts('m1 m2 m3'));
     expect(reason).toBeNull();
   });
 
-  test('the one that leads to this host is it, whatever its port', () => {
-    const own = { address: '10.96.0.1:443', realServers: ['10.0.0.1:8443', '10.0.0.2:8443'] };
-    expect(find(sketch(web, own)).clusterIp).toBe('10.96.0.1');
+  const found = '10.96.0.1 to 10.0.0.1:6443';
+  const sixth = { family: 'ipv6', clusterIp: 'FD00:96:0::1' } as const;
+
+  test.each<[string, string, string, Partial<ServiceQuestion>?]>([
+    [
+      'leads to this host, whatever its port',
+      `${web} | 10.96.0.1:443 10.0.0.1:84`,
+      '10.96.0.1 to 10.0.0.1:84',
+    ],
+    ['leads to 6443 only, if none leads here', `${web} | ${alone}`, found, elsewhere],
+    ['is of that family', both, 'fd00:96::1 to [fd00::1]:6443', { family: 'ipv6' }],
+    ['has a real server of weight 0, which is no backend', `${alone} 10.0.0.2:6443*0`, found],
+    ['has the lowest address as a number', `${alone} | ${higher}`, found],
+    ['has the ClusterIP given', `${nested} | ${alone}`, found, given],
+    ['has the ClusterIP given, and leads nowhere', '10.96.0.1:443 10.0.0.1:6443*0', '10.96.0.1 to ', given],
+    ['has it as an address, not as text', both, 'fd00:96::1 to [fd00::1]:6443', sixth],
+  ])('is the one that %s', (_, servers, expected, question = {}) => {
+    const { clusterIp, backends, reason } = find(servers === both ? both : sketch(servers), question);
+    expect([`${clusterIp} to ${backends}`, reason]).toEqual([expected, null]);
   });
 
-  test('when none leads to this host, the one that leads to 6443 only is it', () => {
-    expect(find(sketch(web, apiservers), { localAddresses: ['10.0.0.9'] }).clusterIp).toBe('10.96.0.1');
+  test.each<[string, string, Partial<ServiceQuestion>?]>([
+    ['it is UDP', `UDP ${apiservers}`],
+    ['it is on another port', '10.96.0.1:6443 10.0.0.1:6443'],
+    ['it leads elsewhere', '10.96.0.1:443 10.0.0.2:8443'],
+    ['it leads to 6443 and elsewhere', '10.96.0.1:443 10.0.0.2:6443 10.0.0.3:8443'],
+    ['no real server gets connections', '10.96.0.1:443 10.0.0.1:6443*0'],
+    ['it has no real server', '10.96.0.1:443'],
+    ['its address is not the first of any range', '10.96.37.200:443 10.0.0.1:6443'],
+    ['two lead to this host', `${apiservers} | 10.96.7.1:443 10.0.0.1:443`],
+    ['two lead to 6443', `10.96.7.1:443 10.244.3.8:6443 | ${apiservers}`, { localAddresses: [] }],
+    ['one below it leads to other apiservers', '10.96.7.1:443 10.0.0.1:443 | 10.96.0.1:443 10.0.0.2:8443'],
+    ['one below it leads nowhere', '10.96.7.1:443 10.0.0.1:443 | 10.96.0.1:443'],
+    ['one has a lower address as a number', `${apiservers} | 9.96.0.1:443 10.244.3.8:8443`],
+  ])('is never guessed: not where %s', (_, servers, question = {}) => {
+    const { clusterIp, reason } = find(sketch(servers), question);
+    expect(clusterIp).toBeUndefined();
+    expect(reason).toContain('--cluster-ip');
   });
 
-  test('IPv6 servers are found among themselves', () => {
-    const seen = find(both, { family: 'ipv6' });
-    expect(seen).toMatchObject({ clusterIp: 'fd00:96::1', backends: ['[fd00::1]:6443'] });
-  });
-
-  test('a real server of weight 0 is no backend', () => {
-    const leaving = { ...apiservers, realServers: ['10.0.0.1:6443', '10.0.0.2:6443 0'] };
-    expect(find(sketch(leaving)).backends).toEqual(['10.0.0.1:6443']);
-  });
-
-  describe('never guesses', () => {
-    test.each([
-      ['it is UDP', { ...apiservers, protocol: 'UDP' }],
-      ['it is on another port', { ...apiservers, address: '10.96.0.1:6443' }],
-      ['it leads elsewhere', { ...apiservers, realServers: ['10.0.0.2:8443'] }],
-      ['it leads to 6443 and elsewhere', { ...apiservers, realServers: ['10.0.0.2:6443', '10.0.0.3:8443'] }],
-      ['no real server gets connections', { ...apiservers, realServers: ['10.0.0.1:6443 0'] }],
-      ['it has no real server', { ...apiservers, realServers: [] }],
-      ['its address is not the first of any range', { ...apiservers, address: '10.96.37.200:443' }],
-    ])('a server is not it when %s', (_, server) => {
-      const { clusterIp, reason } = find(sketch(server));
-      expect(clusterIp).toBeUndefined();
-      expect(reason).toContain('--cluster-ip');
-    });
-
-    test('between two that lead to this host', () => {
-      const ingress = { address: '10.96.7.1:443', realServers: ['10.0.0.1:443'] };
-      const { clusterIp, reason } = find(sketch(apiservers, ingress));
-      expect(clusterIp).toBeUndefined();
-      expect(reason).toMatch(/10\.96\.0\.1.*10\.96\.7\.1.*--cluster-ip/);
-    });
-
-    test('between two that lead to 6443', () => {
-      const nested = { address: '10.96.7.1:443', realServers: ['10.244.3.8:6443'] };
-      expect(find(sketch(nested, apiservers), { localAddresses: [] }).clusterIp).toBeUndefined();
-    });
-
-    test('for another service on this host while the apiservers behind the lower address are others', () => {
-      const ingress = { address: '10.96.7.1:443', realServers: ['10.0.0.1:443'] };
-      const rest = { address: '10.96.0.1:443', realServers: ['10.0.0.2:8443'] };
-      expect(find(sketch(ingress, rest)).clusterIp).toBeUndefined();
-      expect(find(sketch(ingress, { ...rest, realServers: [] })).clusterIp).toBeUndefined();
-    });
-
-    test('addresses are compared as numbers', () => {
-      const low = { address: '9.96.0.1:443', realServers: ['10.244.3.8:8443'] };
-      expect(find(sketch(apiservers, low)).clusterIp).toBeUndefined();
-      expect(find(sketch(apiservers, { ...low, address: '100.96.0.1:443' })).clusterIp).toBe('10.96.0.1');
-    });
-  });
-
-  describe('with the ClusterIP given', () => {
-    const nested = { address: '10.96.7.1:443', realServers: ['10.0.0.1:6443'] };
-
-    test('only that one counts', () => {
-      expect(find(sketch(nested, apiservers), { clusterIp: '10.96.0.1' }).clusterIp).toBe('10.96.0.1');
-      expect(find(sketch(nested), { clusterIp: '10.96.0.1' })).toMatchObject({
-        clusterIp: undefined,
-        reason: expect.stringContaining('10.96.0.1:443') as unknown,
-      });
-    });
-
-    test('it is found wherever it leads, also nowhere', () => {
-      const empty = { address: '10.96.37.200:443', realServers: ['10.0.0.1:6443 0'] };
-      expect(find(sketch(empty), { clusterIp: '10.96.37.200' })).toMatchObject({
-        backends: [],
-        reason: null,
-      });
-    });
-
-    test('it is compared as an address, not as text', () => {
-      const question = { family: 'ipv6', clusterIp: 'FD00:96:0::1' } as const;
-      expect(find(both, question).clusterIp).toBe('fd00:96::1');
+  test('is told with all that lead to this host, or with the one that was given', () => {
+    expect(find(sketch(`${apiservers} | 10.96.7.1:443 10.0.0.1:443`)).reason).toMatch(
+      /10\.96\.0\.1.*10\.96\.7\.1.*--cluster-ip/,
+    );
+    expect(find(sketch(nested), given)).toMatchObject({
+      clusterIp: undefined,
+      reason: expect.stringContaining('10.96.0.1:443') as unknown,
     });
   });
 });
@@ -275,10 +230,7 @@ async function observe(capture: string, service: ServicePort): Promise<Observati
   const iptables = observation.rulesets
     .filter(({ family }) => family === 'ipv4')
     .map((ruleset) => ({ dialect: ruleset.dialect, view: readIptablesProxy(ruleset, service) }));
-  return {
-    ...observation,
-    views: { ...observation.views, ipv4: { ...observation.views.ipv4, iptables } },
-  };
+  return { ...observation, views: { ...observation.views, ipv4: { ...observation.views.ipv4, iptables } } };
 }
 
 /** What is left of a Service after looks at these captures. */
