@@ -55,7 +55,7 @@ export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
  * Learns how this version of a tool prints a rule: as it did after two writes in a row. After one write only, the
  * difference may be an edit by other software.
  */
-export function learnRenderings(
+function learnRenderings(
   memory: ReconcileState,
   before: UnknownRenderings,
   now: UnknownRenderings,
@@ -207,7 +207,7 @@ export async function converge(kernel: Kernel, readPlan: () => Promise<Plan>): P
 }
 
 /** The tool refused the transaction: most likely what it deletes is gone already, so read again. */
-export function isRace(error: unknown): boolean {
+function isRace(error: unknown): boolean {
   return error instanceof VipnatError && error.code === 'TOOL_FAILED';
 }
 

@@ -76,11 +76,7 @@ describe('/readyz', () => {
 describe('a probe that names its pod', () => {
   const ask = createAgentPages(
     { agent: startAgent({ answerMs: 100 * minuteMs }).agent },
-    {
-      pod: 'daemonset',
-      behindMs: () => 3 * minuteMs,
-      notReadyReason: () => null,
-    },
+    { pod: 'daemonset', behindMs: () => 3 * minuteMs, notReadyReason: () => null },
   );
 
   test('gets what is so of the agent where that is in such a pod', async () => {

@@ -8,19 +8,11 @@ import { noApi } from '../../../agent/api.ts';
 import { observeAndAssess, assess, everything, Foresight } from '../../../agent/read-host.ts';
 import { ordinaryConfig as config } from '../../support/agent/running-agent.ts';
 import { emptyState, renderingKey } from '../../../agent/decide/decision.ts';
-import {
-  Loop,
-  converge,
-  isRace,
-  findUnknownRenderings,
-  learnRenderings,
-  UnverifiedWrites,
-} from '../../../agent/sync.ts';
+import { Loop, converge, findUnknownRenderings, UnverifiedWrites } from '../../../agent/sync.ts';
 import { notifyAll } from '../../../agent/agent.ts';
 import type { Balance, Plan } from '../../../lib/dialect.ts';
 import { plan } from '../../../agent/decide/plan.ts';
 import { parseSave } from '../../../lib/iptables/rules.ts';
-import { VipnatError } from '../../../lib/errors.ts';
 import { test, expect, describe } from '@jest/globals';
 
 const apiservers = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'] as const;
@@ -124,17 +116,10 @@ function deleteOldHook(kernel: FakeKernel): void {
 }
 
 describe('converge', () => {
-  test('writes until nothing is left to do, and answers what was wrong at first', async () => {
+  test('writes until nothing is left to do, answers what was wrong at first, and writes nothing when all is in sync', async () => {
     const kernel = new FakeKernel(new FakeClock());
     const first = await converge(kernel, () => readPlan(kernel));
     expect(first.tables.map(({ table }) => table)).toEqual(['filter', 'nat']);
-    expect(kernel.applied).toHaveLength(1);
-    expect((await readPlan(kernel)).tables).toEqual([]);
-  });
-
-  test('writes nothing when all is in sync', async () => {
-    const kernel = new FakeKernel(new FakeClock());
-    await converge(kernel, () => readPlan(kernel));
     expect((await converge(kernel, () => readPlan(kernel))).tables).toEqual([]);
     expect(kernel.applied).toHaveLength(1);
   });
@@ -188,12 +173,6 @@ describe('converge', () => {
   });
 });
 
-test('only a refused transaction is a race', () => {
-  expect(isRace(new VipnatError('TOOL_FAILED', 'x'))).toBe(true);
-  expect(isRace(new VipnatError('TOOL_TIMED_OUT', 'x'))).toBe(false);
-  expect(isRace(new Error('x'))).toBe(false);
-});
-
 const wanted = { dialect: 'nft', balances: [balance] } as const;
 
 /** The plan for a host with our rules, when its tool prints them this way. */
@@ -208,13 +187,11 @@ function planFor(print: (text: string) => string, renderings = emptyState.render
   );
 }
 
+const stranger = '-A VIPNAT-POSTROUTING -j DROP\n';
+const hookId = /(-A PREROUTING .*vipnat:)[\w-]{16}/;
 const addOption = (text: string) => text.replace('--random-fully', '--random-fully --odd');
 
-test('a rule that is printed as it was written is no suspect', () => {
-  expect(findUnknownRenderings(planFor((text) => text)).size).toBe(0);
-});
-
-test('a rule of ours that is printed otherwise is one, by backend and id', () => {
+test('a rule of ours that is printed otherwise is a suspect, by backend and id', () => {
   const unknownRenderings = findUnknownRenderings(planFor(addOption));
   const [[key, printed] = ['', '']] = unknownRenderings;
   expect(unknownRenderings.size).toBe(1);
@@ -222,69 +199,39 @@ test('a rule of ours that is printed otherwise is one, by backend and id', () =>
   expect(printed).toMatch(/-j MASQUERADE --random-fully --odd$/);
 });
 
-test('a rule that is missing, strange or of another id is none', () => {
-  const deleted = planFor((text) => text.replace(/-A VIPNAT-POSTROUTING .*\n/, ''));
-  const strange = planFor((text) =>
-    text.replace(/(?=-A VIPNAT-POSTROUTING )/, '-A VIPNAT-POSTROUTING -j DROP\n'),
-  );
-  expect(findUnknownRenderings(deleted).size + findUnknownRenderings(strange).size).toBe(0);
-});
-
-test('a hook with a comment that is not its own is none: no tool changes it, and believing it would not make it right', () => {
-  const older = planFor((text) => text.replace(/(-A PREROUTING .*vipnat:)[\w-]{16}/, '$1' + '1'.repeat(16)));
-  const kinds = older.tables.flatMap(({ drift }) => drift.map(({ kind }) => kind));
-  expect(kinds).toContain('edited-rule');
-  expect(findUnknownRenderings(older).size).toBe(0);
-});
-
-test('a print is believed when it came twice on end, and then the plan is empty', () => {
-  const unknownRenderings = findUnknownRenderings(planFor(addOption));
-  expect(learnRenderings(emptyState, new Map(), unknownRenderings)).toBe(emptyState);
-  const { renderings } = learnRenderings(emptyState, unknownRenderings, unknownRenderings);
-  expect(planFor(addOption, renderings).tables).toEqual([]);
-});
-
-test('a print that changes is not believed', () => {
-  const before = findUnknownRenderings(planFor(addOption));
-  const now = findUnknownRenderings(
-    planFor((text) => text.replace('--random-fully', '--random-fully --other')),
-  );
-  expect(learnRenderings(emptyState, before, now)).toBe(emptyState);
-});
-
-test('what was believed is kept', () => {
-  const memory = { ...emptyState, renderings: new Map([['nft vipnat:known', 'print']]) };
-  const unknownRenderings = findUnknownRenderings(planFor(addOption));
-  expect(
-    learnRenderings(memory, unknownRenderings, unknownRenderings).renderings.get('nft vipnat:known'),
-  ).toBe('print');
+test.each<[string, (text: string) => string, string | undefined]>([
+  ['as it was written', (text) => text, undefined],
+  ['not at all', (text) => text.replace(/-A VIPNAT-POSTROUTING .*\n/, ''), 'missing-rule'],
+  ['behind a strange one', (text) => text.replace(/(?=-A VIPNAT-POSTROUTING )/, stranger), 'strange-rule'],
+  // No tool changes it, and believing it would not make it right.
+  [
+    'with a comment that is not its own',
+    (text) => text.replace(hookId, `$1${'1'.repeat(16)}`),
+    'edited-rule',
+  ],
+])('a rule that is printed %s is none', (_, print, kind) => {
+  const found = planFor(print);
+  expect(found.tables.flatMap(({ drift }) => drift).at(0)?.kind).toBe(kind);
+  expect(findUnknownRenderings(found).size).toBe(0);
 });
 
 describe('writes that no look has found in place', () => {
   const odd = planFor(addOption);
 
-  test('teach a print by two of them on end, a look after each', () => {
+  test.each([
+    ['two of them on end, with a look after each,', 'add learn add learn', true],
+    ['two looks after one of them', 'add learn learn', false],
+    ['one beside another that is forgotten', 'add learn reset add learn', false],
+  ])('teach a print by %s: %s', (_, steps, isLearnt) => {
     const writes = new UnverifiedWrites();
-    writes.add();
-    expect(writes.learn(emptyState, odd)).toBe(emptyState);
-    writes.add();
-    expect(planFor(addOption, writes.learn(emptyState, odd).renderings).tables).toEqual([]);
-  });
-
-  test('teach nothing by two looks after one of them', () => {
-    const writes = new UnverifiedWrites();
-    writes.add();
-    writes.learn(emptyState, odd);
-    expect(writes.learn(emptyState, odd)).toBe(emptyState);
-  });
-
-  test('teach nothing beside one that is forgotten', () => {
-    const writes = new UnverifiedWrites();
-    writes.add();
-    writes.learn(emptyState, odd);
-    writes.reset();
-    writes.add();
-    expect(writes.learn(emptyState, odd)).toBe(emptyState);
+    let memory = { ...emptyState, renderings: new Map([['nft vipnat:known', 'print']]) as Renderings };
+    for (const step of steps.split(' ')) {
+      if (step === 'add') writes.add();
+      else if (step === 'reset') writes.reset();
+      else memory = writes.learn(memory, odd);
+    }
+    expect(planFor(addOption, memory.renderings).tables.length === 0).toBe(isLearnt);
+    expect(memory.renderings.get('nft vipnat:known')).toBe('print');
   });
 
   test('are too many when there are three on end, and none are after one that is forgotten', () => {
@@ -298,3 +245,5 @@ describe('writes that no look has found in place', () => {
     expect([add(), add(), add()]).toEqual([false, false, true]);
   });
 });
+
+type Renderings = (typeof emptyState)['renderings'];

@@ -233,11 +233,6 @@ describe('kube-proxy in nftables mode', () => {
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
     expect(kernel.show('ipv4', 'legacy')).not.toContain('VIPNAT');
   });
-
-  test('nft-kube-proxy.no-endpoints.json: nobody knows an apiserver', async () => {
-    const kernel = restoreCaptures(['nft-kube-proxy.no-endpoints.json']);
-    expect(decisionOf(await lookOnce(kernel, ordinaryConfig)).mode).toBe('passthrough');
-  });
 });
 
 describe('a host without iptables', () => {
@@ -246,10 +241,7 @@ describe('a host without iptables', () => {
     kernel.hasIptables = false;
     const config = { ...ordinaryConfig, endpoints: threeTexts.map(toEndpoint) };
     const assessment = await lookOnce(kernel, config);
-    expect(assessment.observation.dialect).toEqual({
-      value: 'nftables',
-      seenIn: 'no iptables is installed',
-    });
+    expect(assessment.observation.dialect).toEqual({ value: 'nftables', seenIn: 'no iptables is installed' });
     await applyPlan(kernel, assessment.plan);
     expect((await lookOnce(kernel, config)).plan.transactions).toEqual([]);
   });

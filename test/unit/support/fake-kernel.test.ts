@@ -44,17 +44,6 @@ describe('the fake kernel', () => {
     await kernel.apply(transaction);
     await expect(kernel.apply(transaction)).rejects.toThrow('I1');
   });
-
-  test('lets a stranger in between decision and write', async () => {
-    const kernel = new FakeKernel(new FakeClock());
-    kernel.run('ipv4', 'nft', `${creation}*nat\n-A OUTPUT -j VIPNAT\nCOMMIT\n`);
-    await kernel.read(query);
-    kernel.faults.beforeApply(() => {
-      kernel.run('ipv4', 'nft', '*nat\n-F OUTPUT\nCOMMIT\n');
-    });
-    const attempt = kernel.apply({ ...source, input: '*nat\n-D OUTPUT -j VIPNAT\nCOMMIT\n' });
-    await expect(attempt).rejects.toMatchObject({ code: 'TOOL_FAILED' });
-  });
 });
 
 /** Table by table, for a restored capture's tables are newer than each other in another order. */
