@@ -78,25 +78,20 @@ export async function withFirst(first: Partial<Health>): Promise<Pick<HostFacts,
   return await assessing({ health: new Map([...health, ['10.77.0.11:6443', { ...ready, ...first }]]) });
 }
 
+const unasked = { unknown: 'not asked: the Kubernetes API needs --kubeconfig' };
+
 /** Services have nothing on this host, and nobody asked the API for them. */
 export const noServices: ServicesFacts = {
   host: {
-    balancer: null,
-    activity: null,
-    tables: [],
-    unread: null,
-    runDir: '/run/vipnat-lb',
-    hasConfiguration: false,
+    ...{ balancer: null, activity: null, tables: [], unread: null },
+    ...{ runDir: '/run/vipnat-lb', hasConfiguration: false },
   },
   nftVersion: null,
   keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
   cilium: null,
   calicoEbpf: null,
   strictTunnels: { value: [] },
-  cluster: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
-  webhook: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
-  poolUsers: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
-  gateWaits: { unknown: 'not asked: the Kubernetes API needs --kubeconfig' },
+  ...{ cluster: unasked, webhook: unasked, poolUsers: unasked, gateWaits: unasked },
 };
 
 /** All facts of a host that lacks nothing, but for these. */
@@ -121,13 +116,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     processes: {
       value: [
         keepalived,
-        {
-          pid: 8,
-          isSurelyHere: true,
-          name: 'kube-apiserver',
-          arguments: ['kube-apiserver', '--shutdown-delay-duration=10s'],
-          group: '',
-        },
+        makeProcess('kube-apiserver', { pid: 8, arguments: ['x', '--shutdown-delay-duration=10s'] }),
       ],
     },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
@@ -172,11 +161,7 @@ export const withConfiguration = (text: string): Partial<HostFacts> => ({
   keepalived: { value: { path: conf, text, files: [conf] } },
 });
 export const makeProcess = (name: string, rest: object = {}) => ({
-  pid: 20,
-  isSurelyHere: true,
-  name,
-  arguments: [name],
-  group: '',
+  ...{ pid: 20, isSurelyHere: true, name, arguments: [name], group: '' },
   ...rest,
 });
 export const apiserver = makeProcess('kube-apiserver', {

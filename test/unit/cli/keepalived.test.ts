@@ -38,11 +38,7 @@ function planFor({
     const { family } = parseAddress(address) ?? { family: 'ipv4' };
     return { device, address, family, prefixLength: Number(prefixLength) };
   });
-  const config = {
-    vips: vips.map(toVip),
-    endpoints: endpoints.map((text) => toEndpoint(text)),
-    runDir,
-  };
+  const config = { vips: vips.map(toVip), endpoints: endpoints.map((text) => toEndpoint(text)), runDir };
   return planVrrp({ config, options, hostname, interfaces });
 }
 
@@ -63,51 +59,55 @@ function problemOf(node: Node): string {
 }
 
 describe('the interface of a VIP', () => {
-  test('is the one with its subnet', () => {
-    const host = ['eth0 192.0.2.2/24', 'eth1 10.0.0.11/24', 'cni0 10.244.0.1/24'];
-    expect(planOne({ host })).toMatchObject({ device: 'eth1' });
+  test.each<[string, Node, string]>([
+    [
+      'is the one with its subnet',
+      { host: ['eth0 192.0.2.2/24', 'eth1 10.0.0.11/24', 'cni0 10.244.0.1/24'] },
+      'eth1',
+    ],
+    [
+      'is found on the node that holds the VIP, on whatever interface, as on any other',
+      { host: ['eth1 10.0.0.50/24', 'eth0 10.0.0.11/24', 'eth0 10.0.0.50/32'] },
+      'eth0',
+    ],
+    [
+      'is the one that leads to the masters, where none has the VIP’s subnet',
+      { host: ['eth0 192.0.2.2/24', 'eth1 10.1.0.11/24'], peers: ['10.1.0.12'] },
+      'eth1',
+    ],
+    [
+      'is the one that was asked for, whatever its subnet',
+      { host: ['eth0 10.0.0.11/24', 'eth1 192.0.2.2/24'], interface: 'eth1' },
+      'eth1',
+    ],
+  ])('%s', (_, node, device) => {
+    expect(planOne(node)).toMatchObject({ device });
   });
 
-  test('is found on the node that holds the VIP, on whatever interface, as on any other', () => {
-    const host = ['eth1 10.0.0.50/24', 'eth0 10.0.0.11/24', 'eth0 10.0.0.50/32'];
-    expect(planOne({ host })).toMatchObject({ device: 'eth0' });
-  });
-
-  test('is the one that leads to the masters, where none has the VIP’s subnet', () => {
-    const host = ['eth0 192.0.2.2/24', 'eth1 10.1.0.11/24'];
-    expect(planOne({ host, peers: ['10.1.0.12'] })).toMatchObject({ device: 'eth1' });
-  });
-
-  test('is the one that was asked for, whatever its subnet', () => {
-    const host = ['eth0 10.0.0.11/24', 'eth1 192.0.2.2/24'];
-    expect(planOne({ host, interface: 'eth1' })).toMatchObject({ device: 'eth1' });
-  });
+  const nowhere = '10.0.0.50 is in no subnet of this host';
+  const [choose, name] = ['Choose one: --interface eth0', 'Name its interface: --interface eth0'];
 
   test.each<[string, Node, string]>([
     [
       'two that have the subnet',
       { host: ['eth1 10.0.0.12/24', 'eth0 10.0.0.11/24'] },
-      '10.0.0.50 is in the subnets of eth0, eth1. Choose one: --interface eth0',
+      `10.0.0.50 is in the subnets of eth0, eth1. ${choose}`,
     ],
     [
       'two that lead to the masters',
       { host: ['eth1 10.1.0.12/24', 'eth0 10.2.0.11/24'], peers: ['10.1.0.1', '10.2.0.1'] },
-      '10.0.0.50 is in no subnet of this host, and the masters are in those of eth0, eth1. Choose one: --interface eth0',
+      `${nowhere}, and the masters are in those of eth0, eth1. ${choose}`,
     ],
     [
       'none that fits',
       { host: ['eth0 192.0.2.2/24', 'eth1 198.51.100.2/24'] },
-      '10.0.0.50 is in no subnet of this host (it has eth0, eth1). Name its interface: --interface eth0',
+      `${nowhere} (it has eth0, eth1). ${name}`,
     ],
-    [
-      'none at all',
-      { host: [] },
-      '10.0.0.50 is in no subnet of this host (no interface here has an address). Name its interface: --interface eth0',
-    ],
+    ['none at all', { host: [] }, `${nowhere} (no interface here has an address). ${name}`],
     [
       'none whose name is safe to print',
       { host: ['eth0{ 10.0.0.11/24'] },
-      '10.0.0.50 is in no subnet of this host (no interface here has an address). Name its interface: --interface eth0',
+      `${nowhere} (no interface here has an address). ${name}`,
     ],
     [
       'another than was asked for',
@@ -119,35 +119,33 @@ describe('the interface of a VIP', () => {
   });
 });
 
+const endpoints = masters.map((address) => `${address}:6443`);
+const several = ['eth0 10.0.0.99/24', 'eth0 10.0.0.11/24'];
+const ownVip = ['eth0 10.0.0.50/24', 'eth0 10.0.0.11/24'];
+
 describe('adverts', () => {
-  test('are multicast where no other master is known', () => {
-    expect(planOne({})).toMatchObject({ unicast: null });
-    expect(planOne({ peers: ['10.0.0.11'] })).toMatchObject({ unicast: null });
+  test.each<[string, Node, string]>([
+    ['are multicast where no other master is known', {}, 'multicast'],
+    ['are multicast where this node is the only peer', { peers: ['10.0.0.11'] }, 'multicast'],
+    ['go to the peers, among whom this node may be', { peers: masters }, '10.0.0.11 to 10.0.0.12 10.0.0.9'],
+    ['go to the peers, or may not', { peers: masters.slice(1) }, '10.0.0.11 to 10.0.0.12 10.0.0.9'],
+    ['go to the other apiservers of --endpoints', { endpoints }, '10.0.0.11 to 10.0.0.12 10.0.0.9'],
+    ['go to --peers before these', { endpoints, peers: ['10.0.0.77'] }, '10.0.0.11 to 10.0.0.77'],
+    [
+      'come from the address that the peers know',
+      { host: several, peers: masters },
+      '10.0.0.11 to 10.0.0.12 10.0.0.9',
+    ],
+    ['never come from a VIP that is here', { host: ownVip, peers: ['10.0.0.12'] }, '10.0.0.11 to 10.0.0.12'],
+  ])('%s', (_, node, path) => {
+    const { unicast } = planOne(node);
+    expect(unicast ? `${unicast.source} to ${unicast.peers.join(' ')}` : 'multicast').toBe(path);
   });
 
-  test('go to the peers, among whom this node may be', () => {
-    const expected = { unicast: { source: '10.0.0.11', peers: ['10.0.0.12', '10.0.0.9'] } };
-    expect(planOne({ peers: masters })).toMatchObject(expected);
-    expect(planOne({ peers: masters.slice(1) })).toMatchObject(expected);
-  });
-
-  test('go to the other apiservers of --endpoints, unless --peers names others', () => {
-    const endpoints = masters.map((address) => `${address}:6443`);
-    expect(planOne({ endpoints })).toMatchObject({ unicast: { peers: ['10.0.0.12', '10.0.0.9'] } });
-    expect(planOne({ endpoints, peers: ['10.0.0.77'] })).toMatchObject({ unicast: { peers: ['10.0.0.77'] } });
-  });
-
-  test('come from the address that the peers know, even where the interface has several', () => {
-    const host = ['eth0 10.0.0.99/24', 'eth0 10.0.0.11/24'];
-    expect(planOne({ host, peers: masters })).toMatchObject({ unicast: { source: '10.0.0.11' } });
-    expect(problemOf({ host, peers: masters.slice(1) })).toBe(
+  test('do not come from one of several addresses that no peer knows', () => {
+    expect(problemOf({ host: several, peers: masters.slice(1) })).toBe(
       'vipnat cannot tell by which address the peers know this node: eth0 has 10.0.0.99, 10.0.0.11. Add the address to --peers',
     );
-  });
-
-  test('never come from a VIP that this node holds', () => {
-    const host = ['eth0 10.0.0.50/24', 'eth0 10.0.0.11/24'];
-    expect(planOne({ host, peers: ['10.0.0.12'] })).toMatchObject({ unicast: { source: '10.0.0.11' } });
   });
 
   test('of a family without peers are multicast, beside unicast of the other', () => {
@@ -194,26 +192,17 @@ describe('the priority', () => {
 });
 
 describe('virtual_router_ids', () => {
-  const vridsOf = (node: Node) => planFor(node).instances.map(({ vip, vrid }) => `${vip.text} ${vrid}`);
   const host = ['eth0 10.0.0.11/16', 'eth0 fd00::11/64'];
 
-  test('are the last byte and one, and may be equal in different families', () => {
-    expect(vridsOf({ host, vips: ['10.0.0.50', 'fd00::32'] })).toEqual(['10.0.0.50 51', 'fd00::32 51']);
-  });
-
-  test('are one for an address with two ports', () => {
-    expect(vridsOf({ host, vips: ['10.0.0.50', '10.0.0.50:443'] })).toEqual(['10.0.0.50 51']);
-  });
-
-  test('are those given: one for all, or one for each', () => {
-    expect(vridsOf({ host, vips: ['10.0.0.255', 'fd00::ff'], vrid: ['7'] })).toEqual([
-      '10.0.0.255 7',
-      'fd00::ff 7',
-    ]);
-    expect(vridsOf({ host, vips: ['10.0.0.50', '10.0.1.50'], vrid: ['7,8'] })).toEqual([
-      '10.0.0.50 7',
-      '10.0.1.50 8',
-    ]);
+  test.each<[string, Node, string]>([
+    ['are the last byte and one', { vips: ['10.0.0.50'] }, '10.0.0.50 51'],
+    ['may be equal in both families', { vips: ['10.0.0.50', 'fd00::32'] }, '10.0.0.50 51, fd00::32 51'],
+    ['are one for an address with two ports', { vips: ['10.0.0.50', '10.0.0.50:443'] }, '10.0.0.50 51'],
+    ['are the one given', { vips: ['10.0.0.255', 'fd00::ff'], vrid: ['7'] }, '10.0.0.255 7, fd00::ff 7'],
+    ['are those given', { vips: ['10.0.0.50', '10.0.1.50'], vrid: ['7,8'] }, '10.0.0.50 7, 10.0.1.50 8'],
+  ])('%s', (_, node, vrids) => {
+    const { instances } = planFor({ host, ...node });
+    expect(instances.map(({ vip, vrid }) => `${vip.text} ${vrid}`).join(', ')).toBe(vrids);
   });
 
   test.each<[Node, string]>([
@@ -344,38 +333,36 @@ describe('the switches of vipnat keepalived', () => {
     }
   });
 
-  test.each<[Words, string]>([
-    [
-      { interface: 'eth0 {' },
-      '--interface "eth0 {" is not a name of an interface. Example: --interface eth0',
-    ],
-    [
-      { interface: 'eth0\n}' },
-      '--interface "eth0\\n}" is not a name of an interface. Example: --interface eth0',
-    ],
-    [{ interface: '-x' }, '--interface -x is not a name of an interface. Example: --interface eth0'],
-    [{ interface: '' }, '--interface "" is not a name of an interface. Example: --interface eth0'],
-    [
-      { interface: 'sixteen-letters-' },
-      '--interface sixteen-letters- is not a name of an interface. Example: --interface eth0',
-    ],
-    [
-      { peers: ['10.0.0.11,m2'] },
-      '--peers m2 is not an IP address. Example: --peers 10.0.0.11,10.0.0.12,10.0.0.13',
-    ],
-    [
-      { peers: ['fe80::1'] },
-      '--peers fe80::1 is a link-local address: it means another host on each link. Example: --peers 10.0.0.11,10.0.0.12,10.0.0.13',
-    ],
-    [{ vrid: ['0'] }, '--vrid 0 is not a whole number from 1 to 255. Example: --vrid 51'],
-    [{ vrid: ['51,256'] }, '--vrid 256 is not a whole number from 1 to 255. Example: --vrid 51'],
-    [{ vrid: ['0x33'] }, '--vrid 0x33 is not a whole number from 1 to 255. Example: --vrid 51'],
-    [{ priority: '255' }, '--priority 255 is not a whole number from 1 to 254. Example: --priority 110'],
-    [{ advert: '1' }, '--advert 1 is not a duration with its unit, ms or s. Example: --advert 300ms'],
-    [{ advert: '50ms' }, '--advert 50ms is not between 100ms and 10s. Example: --advert 300ms'],
-    [{ advert: '305ms' }, '--advert 305ms is not a multiple of 10ms. Example: --advert 300ms'],
-  ])('%j are refused with an example', (words, problem) => {
-    expect(readFlags(keepalivedFlags, words).problems).toEqual([problem]);
+  const examples = {
+    interface: 'eth0',
+    peers: '10.0.0.11,10.0.0.12,10.0.0.13',
+    vrid: '51',
+    priority: '110',
+    advert: '300ms',
+  };
+  const noInterface = 'is not a name of an interface';
+  const noVrid = 'is not a whole number from 1 to 255';
+
+  test.each<[keyof typeof examples, string, string]>([
+    ['interface', 'eth0 {', `"eth0 {" ${noInterface}`],
+    ['interface', 'eth0\n}', `"eth0\\n}" ${noInterface}`],
+    ['interface', '-x', `-x ${noInterface}`],
+    ['interface', '', `"" ${noInterface}`],
+    ['interface', 'sixteen-letters-', `sixteen-letters- ${noInterface}`],
+    ['peers', '10.0.0.11,m2', 'm2 is not an IP address'],
+    ['peers', 'fe80::1', 'fe80::1 is a link-local address: it means another host on each link'],
+    ['vrid', '0', `0 ${noVrid}`],
+    ['vrid', '51,256', `256 ${noVrid}`],
+    ['vrid', '0x33', `0x33 ${noVrid}`],
+    ['priority', '255', '255 is not a whole number from 1 to 254'],
+    ['advert', '1', '1 is not a duration with its unit, ms or s'],
+    ['advert', '50ms', '50ms is not between 100ms and 10s'],
+    ['advert', '305ms', '305ms is not a multiple of 10ms'],
+  ])('are refused with an example: --%s %j', (flag, text, complaint) => {
+    const isList = flag === 'peers' || flag === 'vrid';
+    expect(readFlags(keepalivedFlags, { [flag]: isList ? [text] : text }).problems).toEqual([
+      `--${flag} ${complaint}. Example: --${flag} ${examples[flag]}`,
+    ]);
   });
 
   test('tell all that is wrong', () => {

@@ -38,25 +38,6 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
   }
 });
 
-test('that no apiserver is known is said once', async () => {
-  const assessment = await assessWell();
-  const reason = 'no apiserver is known (no rules of kube-proxy)';
-  const decisions = assessment.decisions.map((one) => ({ ...one, mode: 'passthrough' as const, reason }));
-  const missing = {
-    name: 'net.ipv4.ip_forward',
-    command: '',
-    advertised: [],
-    family: 'ipv4',
-    isOwn: true,
-  } as const;
-  const told = await tell({
-    assessment: { value: { ...assessment, health: new Map(), decisions, missingSwitches: [missing] } },
-  });
-  expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
-    why: `The reason: ${reason}.`,
-  });
-});
-
 test('rules of a vipnat that is not installed are not told to be right', async () => {
   const { assessment } = await makeFacts();
   if ('unknown' in assessment) throw new Error('the host is known');

@@ -203,16 +203,10 @@ spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
   });
 
   test('tells what the driver refuses, and asks no unit for that', async () => {
-    writeFileSync(join(example.folder, 'secret'), 'username: vipnat\npassword: word\n');
+    const secret = join(example.folder, 'secret');
+    writeFileSync(secret, 'username: vipnat\npassword: word\n');
     writeFileSync(web(), readFileSync(web(), 'utf8').replace(/port: \d+/, 'port: 65535'));
-    const words = [
-      '--driver',
-      'alteon',
-      '--credentials',
-      join(example.folder, 'secret'),
-      '--balancer',
-      web(),
-    ];
+    const words = ['--driver', 'alteon', '--credentials', secret, '--balancer', web()];
     const description = join(example.folder, 'alteon.yaml');
     const head = 'apiVersion: vipnat.io/v1alpha1\nkind: LoadBalancerDevice\nmetadata: { name: edge }\n';
     writeFileSync(description, `${head}spec: { cluster: prod, units: ["https://127.0.0.1:1"] }\n`);
@@ -230,13 +224,8 @@ describe('vipnat device configuration', () => {
     const file = join(example.folder, 'edge.yaml');
     writeFileSync(file, [...head, 'spec:', ...spec.map((line) => `  ${line}`)].join('\n'));
     writeFileSync(join(example.folder, 'secret'), 'username: vipnat\npassword: a secret word\n');
-    return await run('configuration', [
-      '--device',
-      file,
-      '--credentials',
-      join(example.folder, 'secret'),
-      ...words,
-    ]);
+    const credentials = join(example.folder, 'secret');
+    return await run('configuration', ['--device', file, '--credentials', credentials, ...words]);
   };
   const spec = ['cluster: prod', 'units: [10.0.0.11, 10.0.0.12]', 'addresses: [10.0.9.10-10.0.9.12]'];
 
@@ -250,42 +239,22 @@ describe('vipnat device configuration', () => {
     expect(stdout).not.toContain('a secret word');
   });
 
-  test.each([
-    [spec, ['--driver', 'alteon'], /has no configuration for the driver "alteon"\. It has one for haproxy/],
-    [spec, ['--driver', 'haproxy'], /edge has two units, and each has files of its own\. Example: --unit 1/],
-    [spec.slice(0, 2), ['--driver', 'haproxy', '--unit', '1'], /spec\.addresses is empty/],
-    [
-      [...spec, 'options: { ports: 1-65535 }'],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /3 addresses with 65535 ports each/,
-    ],
-    [
-      [...spec, 'options: { ports: "443,80-81,81" }'],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /option ports is a list of different ports/,
-    ],
-    [
-      [...spec.slice(0, 2), 'addresses: [10.0.0.0/24]'],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /spec\.addresses has 10\.0\.0\.11, which is a unit's own/,
-    ],
-    [
-      ['cluster: prod', 'units: [10.0.0.11, "10.0.0.11:9443"]', ...spec.slice(2)],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /both units are the same/,
-    ],
-    [
-      [...spec.slice(0, 2), 'addresses: [2001:db8::1]'],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /at least one of spec\.addresses must be IPv4, as the unit 10\.0\.0\.11 is/,
-    ],
-    [
-      [...spec, 'options: { prots: "80" }'],
-      ['--driver', 'haproxy', '--unit', '1'],
-      /option "prots" is unknown/,
-    ],
-  ] as const)('of %j with %j is refused in one line', async (own, words, message) => {
-    const { exitCode, stdout, stderr } = await configure(own, words);
+  const own = (option: string) => [...spec, `options: { ${option} }`];
+  const at = (addresses: string) => [...spec.slice(0, 2), `addresses: [${addresses}]`];
+  const twice = ['cluster: prod', 'units: [10.0.0.11, "10.0.0.11:9443"]', ...spec.slice(2)];
+
+  test.each<[readonly string[], RegExp, string?]>([
+    [spec, /has no configuration for the driver "alteon"\. It has one for haproxy/, '--driver alteon'],
+    [spec, /edge has two units, and each has files of its own\. Example: --unit 1/, '--driver haproxy'],
+    [spec.slice(0, 2), /spec\.addresses is empty/],
+    [own('ports: 1-65535'), /3 addresses with 65535 ports each/],
+    [own('ports: "443,80-81,81"'), /option ports is a list of different ports/],
+    [at('10.0.0.0/24'), /spec\.addresses has 10\.0\.0\.11, which is a unit's own/],
+    [twice, /both units are the same/],
+    [at('2001:db8::1'), /at least one of spec\.addresses must be IPv4, as the unit 10\.0\.0\.11 is/],
+    [own('prots: "80"'), /option "prots" is unknown/],
+  ])('of %j is refused in one line: %s', async (lines, message, words = '--driver haproxy --unit 1') => {
+    const { exitCode, stdout, stderr } = await configure(lines, words.split(' '));
     expect({ exitCode, stdout }).toEqual({ exitCode: 78, stdout: '' });
     expect(stderr).toMatch(message);
   });

@@ -138,22 +138,11 @@ describe('flags and words of a command are read', () => {
     ['vrid 10.0.0.50', { json: false }],
     ['vrid --json 10.0.0.50', { json: true }],
     ['vrid 10.0.0.50 --json', { json: true }],
-    [
-      'manifest daemonset --least-privilege --namespace x',
-      { image: null, namespace: 'x', leastPrivilege: true },
-    ],
-    [
-      'manifest static-pod --image vipnat:2',
-      { kind: 'static-pod', image: 'vipnat:2', namespace: 'kube-system' },
-    ],
-    [
-      'manifest --image=vipnat:2 static-pod',
-      { kind: 'static-pod', image: 'vipnat:2', leastPrivilege: false },
-    ],
-    [
-      'manifest services --pool a --pool b',
-      { namespace: 'vipnat-system', pool: ['a', 'b'], injectGates: null },
-    ],
+    ['manifest daemonset --least-privilege --namespace x', { namespace: 'x', leastPrivilege: true }],
+    ['manifest static-pod --image vipnat:2', { kind: 'static-pod', image: 'vipnat:2' }],
+    ['manifest --image=vipnat:2 static-pod', { kind: 'static-pod', image: 'vipnat:2' }],
+    ['manifest services --pool a --pool b', { namespace: 'vipnat-system', pool: ['a', 'b'] }],
+    ['manifest services', { image: null, injectGates: null, leastPrivilege: false }],
     ['manifest services --inject-gates', { injectGates: 'policy' }],
     ['manifest services --inject-gates=webhook', { injectGates: 'webhook' }],
     [
@@ -193,10 +182,7 @@ describe('flags and words of a command are read', () => {
   test('beside those of the configuration, which keep their texts', async () => {
     expect(
       await readCall(split('plan --vip 10.0.0.50 --config a.yaml --mode direct --vip 10.0.0.51')),
-    ).toMatchObject({
-      flags: { vip: ['10.0.0.50', '10.0.0.51'], mode: 'direct' },
-      file: 'a.yaml',
-    });
+    ).toMatchObject({ flags: { vip: ['10.0.0.50', '10.0.0.51'], mode: 'direct' }, file: 'a.yaml' });
     expect(await readCall(['check', '--nonsense', '--mode', 'direct'])).toMatchObject({
       flags: { mode: 'direct' },
     });

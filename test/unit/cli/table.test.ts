@@ -25,8 +25,11 @@ describe('help', () => {
 
   test.each(topics)('of %s is the same behind help and before --help', async (words) => {
     const topic = words.split(' ');
-    expect(await read(['help', ...topic])).toBe(await read([...topic, '--help']));
-    expect(await read(['help', ...topic])).toMatch(new RegExp(`^Usage: vipnat ${topic[0] ?? ''}`));
+    const text = await read(['help', ...topic]);
+    expect(text).toBe(await read([...topic, '--help']));
+    expect(text).toMatch(new RegExp(`^Usage: vipnat ${topic[0] ?? ''}`));
+    // No stray blank begins a line below the options.
+    expect(text).not.toMatch(/^ \S/m);
   });
 
   test('of what is not a command has the hint of the command line', async () => {
@@ -93,10 +96,6 @@ describe('help', () => {
       const { problems } = await checkCall(words);
       expect(problems.filter((problem) => problem.startsWith(`${flag} `))).toEqual([]);
     }
-  });
-
-  test.each(topics)('of %s begins no line below its options with a stray blank', async (topic) => {
-    expect(await read(['help', ...topic.split(' ')])).not.toMatch(/^ \S/m);
   });
 
   test('says where a file is written, and where it goes otherwise', async () => {

@@ -12,21 +12,14 @@ const settingsOf = (text: string) =>
 describe('settings of a document', () => {
   test('are texts, and lists of texts where an option takes several', () => {
     expect(settingsOf('vip: 10.0.0.50\nendpoints: [10.0.0.11:6443, 10.0.0.12:6443]\nmode: direct\n')).toEqual(
-      {
-        vip: ['10.0.0.50'],
-        endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'],
-        mode: 'direct',
-      },
+      { vip: ['10.0.0.50'], endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'], mode: 'direct' },
     );
   });
 
   test('are split at commas like a flag, also inside a list', () => {
     expect(
       settingsOf('vip: 10.0.0.50, 10.0.0.51\nendpoints:\n  - "10.0.0.11:6443,10.0.0.12:6443"\n'),
-    ).toEqual({
-      vip: ['10.0.0.50', '10.0.0.51'],
-      endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'],
-    });
+    ).toEqual({ vip: ['10.0.0.50', '10.0.0.51'], endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'] });
   });
 
   test('keep numbers and words of YAML as they are written', () => {

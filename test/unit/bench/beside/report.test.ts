@@ -3,10 +3,7 @@ import { test, expect } from '@jest/globals';
 import { renderReport } from '../../../../tools/bench/beside/report.ts';
 
 const round: RoundRecord = {
-  setUp: 'none',
-  at: '2026-11-23T12:00:00.000Z',
-  tookMs: [1, 2, 30],
-  failed: 0,
+  ...{ setUp: 'none', at: '2026-11-23T12:00:00.000Z', tookMs: [1, 2, 30], failed: 0 },
   agents: [
     { processorShare: 0.01, megabytes: 70, syncsPerSecond: 0 },
     { processorShare: 0.03, megabytes: 72, syncsPerSecond: 1 },
@@ -17,10 +14,7 @@ const round: RoundRecord = {
     ...{ sent: 3000, failed: 10, windowMs: 30, refusedMs: 20, slowed: 0, slowedMs: 0, isOpen: false },
     ...{ watchesMs: [], silentMs: [], errors: {} },
   },
-  writtenPerSecond: 0,
-  refused: 0,
-  idleShare: 0.5,
-  load: 1,
+  ...{ writtenPerSecond: 0, refused: 0, idleShare: 0.5, load: 1 },
 };
 
 test('percentiles are of what all rounds of a set-up have together', () => {

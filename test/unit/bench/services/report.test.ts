@@ -3,18 +3,10 @@ import { test, expect } from '@jest/globals';
 import { renderReport } from '../../../../tools/bench/services/report.ts';
 
 const round: RoundRecord = {
-  setUp: 'vipnat',
-  services: 1000,
-  at: '2026-11-23T12:00:00.000Z',
-  startMs: 1500,
+  ...{ setUp: 'vipnat', services: 1000, at: '2026-11-23T12:00:00.000Z', startMs: 1500 },
   latenciesMs: Array.from({ length: 100 }, (_, index) => index + 1),
-  writtenMs: [],
-  unseen: 0,
-  megabytes: 100,
-  peakMegabytes: 150,
-  processorShare: 0.04,
-  toolsShare: 0.03,
-  load: 2,
+  ...{ writtenMs: [], unseen: 0, megabytes: 100, peakMegabytes: 150 },
+  ...{ processorShare: 0.04, toolsShare: 0.03, load: 2 },
 };
 
 test('a row has percentiles of all changes of all rounds, and medians of rounds', () => {

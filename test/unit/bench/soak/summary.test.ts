@@ -1,5 +1,5 @@
 import type { Sample } from '../../../../tools/bench/soak/record.ts';
-import { describe, test, expect } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import { findLeaks, findTrends } from '../../../../tools/bench/soak/summary.ts';
 
 const mebibyte = 1024 ** 2;
@@ -38,56 +38,49 @@ function toPhase(at: number, length: number): Sample['phase'] {
   return at < length ? 'faults' : 'after';
 }
 
-describe('what speaks for a leak in an hour of faults', () => {
-  test('nothing in an agent that stays as it is', () => {
-    expect(findLeaks(sampleRun({}), minutes)).toEqual([]);
-  });
+const busy = (at: number) => (at > 10 && at < 60 ? 90 : 30);
 
-  test('nothing in a heap that finds its size, and then keeps it', () => {
-    const memory = (at: number) => 110 - 30 * Math.exp(-Math.max(0, at) / 5);
-    expect(findLeaks(sampleRun({ memory }), minutes)).toEqual([]);
-  });
-
-  test('nothing in memory that comes back after a bad quarter of an hour', () => {
-    const memory = (at: number) => (at > 30 && at < 45 ? 120 : 80);
-    expect(findLeaks(sampleRun({ memory }), minutes)).toEqual([]);
-  });
-
-  test('memory that grows by 8 MiB an hour', () => {
-    expect(findLeaks(sampleRun({ memory: (at) => 80 + at * (8 / 60) }), minutes)).toEqual([
-      'm1: memory grows steadily: at least 81.3, 82.7, 84.0, 85.3, 86.7 MiB in the last 5 windows',
-    ]);
-  });
-
-  test('but not of a few minutes, in which a heap has not found its size', () => {
-    expect(findLeaks(sampleRun({ memory: (at) => 80 + at }, 6), 6)).toEqual([]);
-  });
-
-  test('descriptors that do not come back, whatever they were meanwhile', () => {
-    const busy = (at: number) => (at > 10 && at < 60 ? 90 : 30);
-    expect(findLeaks(sampleRun({ descriptors: busy }), minutes)).toEqual([]);
-    expect(findLeaks(sampleRun({ descriptors: (at) => busy(at) + (at > 50 ? 1 : 0) }), minutes)).toEqual([
-      'm1: 30 descriptors at the beginning, and never fewer than 31 at the end',
-    ]);
-  });
-
-  test('child processes that stay', () => {
-    expect(findLeaks(sampleRun({ children: (at) => (at > 59 ? 2 : 1) }), minutes)).toEqual([
-      'm1: 1 children at the beginning, and never fewer than 2 at the end',
-    ]);
-  });
-
-  test('a process that is woken twice as often at the end', () => {
-    expect(findLeaks(sampleRun({ wakeupsPerSecond: (at) => (at > 60 ? 60 : 30) }), minutes)).toEqual([
-      'm1: 30 wakeups a second at the beginning, 60 at the end',
-    ]);
-  });
-
-  test('another process than at the beginning', () => {
-    expect(findLeaks(sampleRun({ pid: (at) => (at > 30 ? 8 : 7) }), minutes)).toEqual([
-      'm1: the agent was another process at the end',
-    ]);
-  });
+test.each<[string, Partial<typeof steady>, readonly string[], number?]>([
+  ['nothing in an agent that stays as it is', {}, []],
+  [
+    'nothing in a heap that finds its size, and then keeps it',
+    { memory: (at) => 110 - 30 * Math.exp(-Math.max(0, at) / 5) },
+    [],
+  ],
+  [
+    'nothing in memory that comes back after a bad quarter of an hour',
+    { memory: (at) => (at > 30 && at < 45 ? 120 : 80) },
+    [],
+  ],
+  [
+    'memory that grows by 8 MiB an hour',
+    { memory: (at) => 80 + at * (8 / 60) },
+    ['memory grows steadily: at least 81.3, 82.7, 84.0, 85.3, 86.7 MiB in the last 5 windows'],
+  ],
+  ['but not in a few minutes, in which a heap has not found its size', { memory: (at) => 80 + at }, [], 6],
+  ['nothing in descriptors that come back', { descriptors: busy }, []],
+  [
+    'descriptors that do not come back, whatever they were meanwhile',
+    { descriptors: (at) => busy(at) + (at > 50 ? 1 : 0) },
+    ['30 descriptors at the beginning, and never fewer than 31 at the end'],
+  ],
+  [
+    'child processes that stay',
+    { children: (at) => (at > 59 ? 2 : 1) },
+    ['1 children at the beginning, and never fewer than 2 at the end'],
+  ],
+  [
+    'a process that is woken twice as often at the end',
+    { wakeupsPerSecond: (at) => (at > 60 ? 60 : 30) },
+    ['30 wakeups a second at the beginning, 60 at the end'],
+  ],
+  [
+    'another process than at the beginning',
+    { pid: (at) => (at > 30 ? 8 : 7) },
+    ['the agent was another process at the end'],
+  ],
+])('what speaks for a leak in an hour of faults: %s', (_, given, leaks, length = minutes) => {
+  expect(findLeaks(sampleRun(given, length), length)).toEqual(leaks.map((leak) => `m1: ${leak}`));
 });
 
 test('a trend has the medians and the least of the first and the last sixth, and the slope', () => {

@@ -3,14 +3,8 @@ import { test, expect } from '@jest/globals';
 import { renderReport } from '../../../../tools/bench/takeover/report.ts';
 
 const round: RoundRecord = {
-  setUp: 'vipnat',
-  fault: 'cut',
-  addresses: 1,
-  at: '2026-11-23T12:00:00.000Z',
-  allMs: 900,
-  medianMs: 880,
-  lostLater: 0,
-  load: 2,
+  ...{ setUp: 'vipnat', fault: 'cut', addresses: 1, at: '2026-11-23T12:00:00.000Z' },
+  ...{ allMs: 900, medianMs: 880, lostLater: 0, load: 2 },
 };
 
 test('a row has percentiles of its rounds', () => {

@@ -159,45 +159,32 @@ test('a handover is no double: one gives up before the other begins', async () =
   expect(await tell({ adverts: { value: [own, own, advert, resigned, advert] } })).toEqual([]);
 });
 
-test('of a tool that hides ports, that is told, and not that a rule without a port is for the VIP', async () => {
+/** Docker has a rule in the table nat of iptables-nft, whose tool may be another, too. */
+async function withDocker(rule: string, more: object = {}): Promise<Partial<HostFacts>> {
   const { observation } = await assessWell();
-  const docker = new Map([['DOCKER', ['-d 10.77.0.50/32 -p tcp -j DNAT --to-destination 10.0.0.9:80']]]);
-  const codesOf = async (hidesPorts: boolean) => {
-    const rulesets = observation.rulesets
-      .filter(({ family, dialect }) => family === 'ipv4' && dialect === 'nft')
-      .map((one) => ({
-        ...{ ...one, hidesPorts },
-        tables: new Map([
-          ...one.tables,
-          ['nat', new Map([...(one.tables.get('nat') ?? []), ...docker])] as const,
-        ]),
-      }));
-    return (await tell(await observing({ rulesets }))).map(({ code }) => code);
-  };
+  const rulesets = observation.rulesets.map((one) => {
+    if (one.family !== 'ipv4' || one.dialect !== 'nft') return one;
+    const nat = new Map([...(one.tables.get('nat') ?? []), ['DOCKER', [rule]] as const]);
+    return { ...one, ...more, tables: new Map([...one.tables, ['nat', nat] as const]) };
+  });
+  return await observing({ rulesets });
+}
+
+test('of a tool that hides ports, that is told, and not that a rule without a port is for the VIP', async () => {
+  const rule = '-d 10.77.0.50/32 -p tcp -j DNAT --to-destination 10.0.0.9:80';
+  const codesOf = async (hidesPorts: boolean) =>
+    (await tell(await withDocker(rule, { hidesPorts }))).map(({ code }) => code);
   expect(await codesOf(false)).toEqual(['foreign-dnat']);
   expect(await codesOf(true)).toEqual(['rules-unread']);
 });
 
 test('a stranger’s rule is quoted so that its text cannot run anything', async () => {
-  const { observation } = await assessWell();
-  const text = `-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment "it's $(reboot)" -j DNAT --to-destination 10.0.0.9:6443`;
-  const rulesets = observation.rulesets.map((ruleset) =>
-    ruleset.family === 'ipv4' && ruleset.dialect === 'nft'
-      ? {
-          ...ruleset,
-          tables: new Map([
-            ...ruleset.tables,
-            ['nat', new Map([...(ruleset.tables.get('nat') ?? []), ['DOCKER', [text]]])] as const,
-          ]),
-        }
-      : ruleset,
-  );
-  expect(await tell(await observing({ rulesets }))).toMatchObject([
+  const match = '-d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment';
+  const target = '-j DNAT --to-destination 10.0.0.9:6443';
+  expect(await tell(await withDocker(`${match} "it's $(reboot)" ${target}`))).toMatchObject([
     {
       code: 'foreign-dnat',
-      remedy: [
-        String.raw`iptables-nft -t nat -D DOCKER -d 10.77.0.50/32 -p tcp -m tcp --dport 6443 -m comment --comment 'it'\''s $(reboot)' -j DNAT --to-destination 10.0.0.9:6443`,
-      ],
+      remedy: [String.raw`iptables-nft -t nat -D DOCKER ${match} 'it'\''s $(reboot)' ${target}`],
     },
   ]);
 });

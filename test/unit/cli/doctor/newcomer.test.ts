@@ -1,18 +1,88 @@
 import { describe, test, expect } from '@jest/globals';
-import { makeProcess, kubeconfig, makeFacts, withServer } from '../../../support/doctor/well-host.ts';
 import {
-  masterFiles,
-  withInstance,
-  vip,
-  flags,
-  keepalived,
-  meet,
-  iptables,
-  readHost,
-  levelsOf,
-  noFiles,
-} from '../../../support/doctor/newcomer-host.ts';
+  config,
+  makeProcess,
+  kubeconfig,
+  makeFacts,
+  withConfiguration,
+  withServer,
+} from '../../../support/doctor/well-host.ts';
+import { lookOnce, restoreCaptures } from '../../../support/agent/captured-host.ts';
+import type { Assessment } from '../../../../agent/decide/decision.ts';
+import { examine, type Outcome } from '../../../../cli/doctor/examine.ts';
 import { type HostFacts, ipvsModules, filePaths } from '../../../../cli/doctor/facts.ts';
+
+/** The virtual IP that is asked about. */
+const vip = '10.77.0.50';
+/** How remedies and steps name it. */
+const flags = `--vip=${vip}:6443`;
+/** What is captured of kube-proxy in iptables mode. */
+const iptables = ['iptables-nft-save.three-endpoints.txt'];
+/** None of the files of a cluster. */
+const noFiles: HostFacts['files'] = new Map(
+  Object.values(filePaths).map((path) => [path, { value: path === filePaths.hosts ? '' : null }] as const),
+);
+
+/** A look at a host without a rule of vipnat's, in a cluster or not; it does not forward yet. */
+async function readHost(
+  captures: readonly string[] = [],
+  local: readonly string[] = [],
+): Promise<Assessment> {
+  const assessment = await lookOnce(restoreCaptures(captures), config);
+  const { observation } = assessment;
+  const addresses = ['10.77.0.11', ...local].map(
+    (address) => ({ family: 'ipv4', address, device: 'eth0' }) as const,
+  );
+  const missing = {
+    ...{ name: 'net.ipv4.ip_forward', command: 'sysctl -w net.ipv4.ip_forward=1', advertised: [] },
+    ...({ family: 'ipv4', isOwn: true } as const),
+  };
+  return { ...assessment, observation: { ...observation, addresses }, missingSwitches: [missing] };
+}
+
+/** What doctor tells of Debian with keepalived's package and nothing else of a cluster, but for these facts. */
+async function meet(changes: Partial<HostFacts> = {}) {
+  const facts = await makeFacts({
+    agent: null,
+    hasMemory: { value: false },
+    drain: { value: null },
+    assessment: { value: await readHost() },
+    processes: { value: [] },
+    listeners: { value: [] },
+    keepalived: { value: { path: '/etc/keepalived/keepalived.conf', text: null, files: [] } },
+    trackFile: { value: { content: null, isWatched: null } },
+    files: noFiles,
+    vipHolderAnswers: new Map([[vip, { kind: 'unreachable', code: 'EHOSTUNREACH' }]]),
+    serving: { value: new Map() },
+    kubeProxy: { status: null, ipvs: null },
+    units: new Set(['keepalived']),
+    ...changes,
+  });
+  const found = examine(facts);
+  const told = found.topics.flatMap(({ outcomes }) => outcomes);
+  return {
+    ...found,
+    troubles: told.filter(({ level }) => level === 'warn' || level === 'fail'),
+    pending: told.flatMap((one) => (one.level === 'skipped' && one.pending === true ? [one.code] : [])),
+    titles: found.next.map(({ title }) => title),
+    commands: found.next.flatMap(({ commands }) => commands).filter((line) => !line.startsWith('#')),
+    comments: found.next.flatMap(({ commands }) => commands).filter((line) => line.startsWith('#')),
+  };
+}
+
+/** A keepalived that runs. */
+const keepalived = makeProcess('keepalived');
+/** Its configuration has the virtual IP. */
+const withInstance = withConfiguration(
+  `vrrp_instance x {\n virtual_router_id 51\n virtual_ipaddress { ${vip} }\n}`,
+);
+/** What kubeadm leaves on a master. */
+const masterFiles = new Map([
+  ...noFiles,
+  [filePaths.apiserverManifest, { value: '    - kube-apiserver\n    - --shutdown-delay-duration=10s\n' }],
+]);
+/** Findings in short. */
+const levelsOf = (troubles: readonly Outcome[]) => troubles.map(({ code, level }) => `${code} ${level}`);
 
 const elsewhere = [{ family: 'ipv4', address: '10.9.0.11', device: 'ens3', prefixLength: 24 }] as const;
 const linkHolders = { value: new Map([[vip, { mac: '02:42:0a:4d:00:0c', addresses: [] }]]) };
@@ -92,9 +162,7 @@ describe('on a host with nothing', () => {
 
 describe('a virtual IP that does not fit', () => {
   test('as it is in no network of this host, is said, and nothing is built on it', async () => {
-    const { troubles, titles, commands } = await meet({
-      interfaces: elsewhere,
-    });
+    const { troubles, titles, commands } = await meet({ interfaces: elsewhere });
     expect(troubles).toMatchObject([
       { code: 'vip-off-network', title: `${vip} is in no network of this host (ens3 10.9.0.11/24)` },
     ]);
@@ -105,10 +173,7 @@ describe('a virtual IP that does not fit', () => {
   });
 
   test('is one that keepalived was told the interface of, where it is meant so', async () => {
-    const { troubles } = await meet({
-      ...withInstance,
-      interfaces: elsewhere,
-    });
+    const { troubles } = await meet({ ...withInstance, interfaces: elsewhere });
     expect(levelsOf(troubles)).toEqual(['keepalived-not-running warn']);
   });
 
@@ -147,22 +212,8 @@ describe('what serves the API today is never to be stopped first:', () => {
       },
     ],
     ['kube-vip', 'from-kube-vip', { files: masterFiles, processes: { value: [makeProcess('kube-vip')] } }],
-    [
-      'a holder elsewhere that sends no VRRP',
-      'from-kube-vip',
-      {
-        files: masterFiles,
-        linkHolders,
-      },
-    ],
-    [
-      'a virtual server',
-      'before-either',
-      {
-        ...served,
-        ...withServer,
-      },
-    ],
+    ['a holder elsewhere that sends no VRRP', 'from-kube-vip', { files: masterFiles, linkHolders }],
+    ['a virtual server', 'before-either', { ...served, ...withServer }],
   ])('%s', async (_, place, changes) => {
     const { troubles, comments, commands } = await meet(changes);
     expect(comments.join('\n')).toContain(`docs/migrate.md#${place}`);

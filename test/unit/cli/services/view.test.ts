@@ -55,10 +55,7 @@ const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
   'NoController, as it has ended': { services: [waiting], leases: [makeElection(0, '')] },
   NoPool: { services: [waiting], pools: [] },
   NotSeen: { services: [waiting] },
-  WaitingForNodes: {
-    services: [waiting],
-    virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })],
-  },
+  WaitingForNodes: { services: [waiting], virtualIps: [makeVirtualIp('10.0.9.10', [key], { status: {} })] },
   NotAnnounced: { services: [waiting], virtualIps },
   NoSeatHolder: { services: [waiting], virtualIps, leases: [makeElection(), w1({ seats: [] })] },
   NoLivingNode: {

@@ -1,6 +1,6 @@
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
-import { mkdirSync, writeFileSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync, readdirSync, readFileSync } from 'node:fs';
 import { afterEach, describe, test, expect } from '@jest/globals';
 import { makeRelease } from '../../../../tools/release/program/make.ts';
 import { execaSync } from 'execa';
@@ -11,6 +11,7 @@ makeFolderEach('release', (path) => {
   root = path;
   output = join(root, 'dist-release');
   mkdirSync(output);
+  writeFileSync(join(root, 'CHANGELOG.md'), '## 1.2.0\n\n- One.\n');
 });
 
 afterEach(() => {
@@ -36,7 +37,6 @@ const release = () => ({ root, version: '1.2.0', revision: 'x', epoch: 0, output
 
 describe('a release', () => {
   test('sums up nothing that one before it had begun when it was killed', async () => {
-    writeFileSync(join(root, 'CHANGELOG.md'), '## 1.2.0\n\n- One.\n');
     mkdirSync(join(output, '.draft'));
     writeFileSync(join(output, '.draft/vipnat_1.1.0-1_amd64.deb'), 'half');
     expect(await makeRelease(release(), ['notes'])).toMatch(/^ +\d\.\d kB {2}RELEASE-NOTES\.md\n$/);
@@ -47,6 +47,7 @@ describe('a release', () => {
   });
 
   test('leaves everything as it was where a step fails', async () => {
+    rmSync(join(root, 'CHANGELOG.md'));
     writeFileSync(join(output, 'SHA256SUMS'), 'as it was');
     await expect(makeRelease(release(), ['notes'])).rejects.toThrow('CHANGELOG.md');
     expect(readdirSync(output)).toEqual(['SHA256SUMS']);
@@ -54,7 +55,6 @@ describe('a release', () => {
   });
 
   test('names the digest of each image: of the archives that are there, and of those that the registry has', async () => {
-    writeFileSync(join(root, 'CHANGELOG.md'), '## 1.2.0\n\n- One.\n');
     const [amd64, arm64, pushed] = ['a', 'b', 'c'].map((digit) => `sha256:${digit.repeat(64)}`);
     putArchive('vipnat-image-1.2.0-linux-arm64.tar', arm64 ?? '');
     putArchive('vipnat-keepalived-image-1.2.0-linux-amd64.tar', amd64 ?? '');
@@ -69,7 +69,6 @@ describe('a release', () => {
   });
 
   test("is signed by a key whose public half SECURITY.md has, and by the notes' own command it is verified", async () => {
-    writeFileSync(join(root, 'CHANGELOG.md'), '## 1.2.0\n\n- One.\n');
     makeKey(true);
     await makeRelease(release(), ['notes']);
     const [, command = ''] =
@@ -85,7 +84,6 @@ describe('a release', () => {
   });
 
   test('is not signed by a key that nobody could verify it by', async () => {
-    writeFileSync(join(root, 'CHANGELOG.md'), '## 1.2.0\n\n- One.\n');
     makeKey(false);
     await expect(makeRelease(release(), ['notes'])).rejects.toThrow('for the key in SECURITY.md');
     expect(readdirSync(output)).not.toContain('SHA256SUMS.sig');
