@@ -83,14 +83,11 @@ interface Source {
   readonly path: string;
 }
 
-interface Fault {
-  readonly line: number;
-  readonly col: number;
-  readonly message: string;
-}
-
 /** One per line of the file: the others of a line follow from its first. */
-function formatFaults(faults: readonly Fault[], { text, path }: Source): Problem[] {
+function formatFaults(
+  faults: readonly { readonly line: number; readonly col: number; readonly message: string }[],
+  { text, path }: Source,
+): Problem[] {
   const lines = text.split('\n');
   const lineToFirst = new Map(faults.toReversed().map((fault) => [fault.line, fault]));
   return faults

@@ -56,14 +56,8 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
   const { flags, environment, file, isForElsewhere = false, agent = new Map() } = sources;
   const fromEnvironment = readEnvironment(environment);
   const fromFile = await readFile(file);
-  const own = new Map([
-    ...fromFile.settings,
-    ...fromEnvironment.settings,
-    ...readSettings(
-      (name) => flags[name],
-      () => '',
-    ),
-  ]);
+  const given = (name: OptionName) => flags[name];
+  const own = new Map([...fromFile.settings, ...fromEnvironment.settings, ...readSettings(given, () => '')]);
   const settings = new Map([...fitAgentSettings(agent, own), ...own]);
   const { values, problems, unreadable } = checkValues(settings);
   const isFileLost = fromFile.problems.length > 0 && fromFile.settings.size === 0;
@@ -96,14 +90,8 @@ async function readFile(file: string | undefined): Promise<SourceReading> {
   return await readConfigFile(file);
 }
 
-interface Checked {
-  readonly values: Values;
-  readonly problems: readonly Problem[];
-  readonly unreadable: readonly OptionName[];
-}
-
 /** Values that cannot be read are replaced by their defaults, so that the others can still be held against one another. */
-function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
+function checkValues(settings: Settings) {
   const raw = Object.fromEntries([...settings].map(([name, { value }]) => [name, value]));
   const result = schema.safeParse(raw);
   if (result.success) return { values: result.data, problems: [], unreadable: [] };
@@ -118,13 +106,12 @@ function checkValues(settings: ReadonlyMap<string, Setting>): Checked {
   return { values: schema.parse(Object.fromEntries(readable)), problems, unreadable };
 }
 
-interface Issue {
-  /** Which element of a list it is about. */
-  readonly index: number | undefined;
-  readonly message: string;
-}
-
-function formatProblem(name: OptionName, setting: Setting | undefined, { index, message }: Issue): string {
+/** `index` is that of the list's element that it is about. */
+function formatProblem(
+  name: OptionName,
+  setting: Setting | undefined,
+  { index, message }: { readonly index: number | undefined; readonly message: string },
+): string {
   const value = readElement(setting, index);
   const text = typeof value === 'string' ? ` ${quoteText(value)}` : '';
   const nearest = typeof value === 'string' ? findNearest(value, listChoices(name)) : null;
@@ -311,10 +298,8 @@ function findUnknown(environment: Environment): string[] {
     .filter(([variable]) => variable.startsWith('VIPNAT_') && !known.includes(variable))
     .filter(([variable, value = '']) => value !== '' && !isServiceLink(variable, value))
     .map(([variable]) => {
-      const nearest = findNearest(
-        variable.slice(7),
-        known.map((name) => name.slice(7)),
-      );
+      const endings = known.map((name) => name.slice(7));
+      const nearest = findNearest(variable.slice(7), endings);
       const hint = nearest === null ? 'See vipnat run --help' : `Did you mean VIPNAT_${nearest}?`;
       return `${toPrintableLine(variable)} in the environment is not an option. ${hint}`;
     });

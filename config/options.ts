@@ -10,7 +10,7 @@ import {
 } from '../lib/net.ts';
 import * as z from 'zod/mini';
 import type { IptablesDialect } from '../lib/kernel/port.ts';
-import { type LogLevel, type LogFormat, logLevels, logFormats } from '../lib/telemetry/log.ts';
+import { logLevels, logFormats } from '../lib/telemetry/log.ts';
 
 /**
  * The settings that a running agent reports, option name to texts, checked as whatever a person gives; null when
@@ -278,39 +278,21 @@ export type Mode = (typeof modes)[number];
 /** One of proxyModes. */
 export type ProxyMode = (typeof proxyModes)[number];
 
+/** The options that the configuration has in another form. */
+type Formed = 'vip' | 'clusterIp' | 'endpoints' | 'probeInterval' | 'probeTimeout';
+
 /** The whole configuration, checked, with defaults filled in: what flags, VIPNAT_* and the file come to. */
-export interface Config {
+export interface Config extends Readonly<Omit<Values, Formed>> {
   /** The virtual IPs in the order given, each once, unicast addresses only. Empty only for cleanup. */
   readonly vips: readonly Endpoint[];
-  readonly mode: Mode;
-  readonly method: (typeof methods)[number];
-  readonly proxyMode: ProxyMode;
-  readonly iptables: (typeof iptablesChoices)[number];
   /** The ClusterIP of default/kubernetes where the user gave it, in canonical text, for families that have a VIP. */
   readonly clusterIps: Readonly<Partial<Record<Family, string>>>;
   /** apiservers the user gave, sorted, each once, never a VIP, and only of families that have a VIP. */
   readonly endpoints: readonly Endpoint[];
-  readonly masquerade: (typeof masquerades)[number];
-  readonly sysctls: (typeof sysctlChoices)[number];
-  readonly localClients: (typeof localClientChoices)[number];
   /** From one TCP connect to an apiserver to the next, in milliseconds: 20 to 10,000. */
   readonly probeIntervalMs: number;
   /** How long such a connect may take, in milliseconds: 20 to 10,000. */
   readonly probeTimeoutMs: number;
-  /** A readable file with the CA of apiservers' certificates; null searches the usual places. */
-  readonly caFile: string | null;
-  /** A readable file with the credentials for the Kubernetes API; null takes the pod's service account, if there is one. */
-  readonly kubeconfig: string | null;
-  /** The name of this host's Node; null for the host's own, as the kubelet has it. */
-  readonly nodeName: string | null;
-  /** An absolute path; the folder may not be there yet. */
-  readonly stateDir: string;
-  /** The same. */
-  readonly runDir: string;
-  /** Where the agent serves HTTP; the address may be the unspecified one, or none of this host's. Null for nowhere. */
-  readonly listen: Endpoint | null;
-  readonly logLevel: LogLevel;
-  readonly logFormat: LogFormat;
 }
 
 /** What help and documents say about one option. */
@@ -427,24 +409,28 @@ export const schema = z.object({
     example: '0.5s',
     group: 'health',
   }),
+  // A readable file; null searches the usual places.
   caFile: z._default(z.nullable(path), null).register(descriptions, {
     argument: 'PATH',
     meaning: "the cluster's CA, if it is not in a usual place; probes verify apiservers with it",
     example: '/etc/kubernetes/pki/ca.crt',
     group: 'health',
   }),
+  // A readable file; null takes the pod's service account, if there is one.
   kubeconfig: z._default(z.nullable(path), null).register(descriptions, {
     argument: 'PATH',
     meaning: "credentials for the Kubernetes API, instead of the pod's service account",
     example: '/etc/kubernetes/admin.conf',
     group: 'api',
   }),
+  // Null for the host's own, as the kubelet has it.
   nodeName: z._default(z.nullable(nodeName), null).register(descriptions, {
     argument: 'NAME',
     meaning: "this node's name in Kubernetes, for events, if it is not the host's name",
     example: 'master-1',
     group: 'api',
   }),
+  // Of both folders none may be there yet.
   stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
     argument: 'FOLDER',
     meaning: 'the folder of the state file, which has the last known apiservers',
@@ -457,6 +443,7 @@ export const schema = z.object({
     example: '/run/user/vipnat',
     group: 'host',
   }),
+  // The address may be the unspecified one, or none of this host's. Null for nowhere.
   listen: z._default(listenAddress, defaultListen).register(descriptions, {
     argument: 'ADDR:PORT|off',
     meaning: 'where the agent serves /metrics, /healthz, /readyz and /status',
