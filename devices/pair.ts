@@ -135,7 +135,10 @@ async function tryToCommit<Unit, Prepared, Result>(
   isActive: () => Promise<boolean>,
 ): Promise<{ readonly result: Result } | null> {
   // A unit that does not answer now has what waits there taken back when it is pinned next.
-  const restore = () => takeBack(unit).catch(throwUnlessDeviceError);
+  const restore = () =>
+    takeBack(unit).catch((error: unknown) => {
+      if (!(error instanceof DeviceError)) throw error;
+    });
   try {
     const prepared = await prepare(unit);
     if (await isActive()) return { result: await commit(unit, prepared) };
@@ -145,10 +148,6 @@ async function tryToCommit<Unit, Prepared, Result>(
   }
   await restore();
   return null;
-}
-
-function throwUnlessDeviceError(error: unknown): void {
-  if (!(error instanceof DeviceError)) throw error;
 }
 
 /**

@@ -354,9 +354,10 @@ class AlteonDriver implements LoadBalancerDriver {
   async #refuseForeign(unit: AlteonUnit, isPending: boolean): Promise<void> {
     const foreign = await this.#readForeign(unit, isPending);
     if (foreign.length === 0) return;
-    const words = foreign.map((line) => line.trim()).join(' ');
+    const all = foreign.map((line) => line.trim()).join(' ');
+    const words = all.length > 200 ? `${all.slice(0, 200)}…` : all;
     const why = 'has changes of another user that wait to be applied: apply or revert them there';
-    throw new DeviceError('foreign-changes', `${unit.unit} ${why} (${quoteShort(words)})`);
+    throw new DeviceError('foreign-changes', `${unit.unit} ${why} (${words})`);
   }
 
   /** What other users have changed and not applied, as the unit prints it. */
@@ -378,12 +379,6 @@ function findLiveStates(wanted: Rows, states: ReadonlyMap<string, number>): Read
       return states.has(key) && states.get(key) !== state ? [[key, state] as const] : [];
     }),
   );
-}
-
-const maxQuotedShort = 200;
-
-function quoteShort(text: string): string {
-  return text.length > maxQuotedShort ? `${text.slice(0, maxQuotedShort)}…` : text;
 }
 
 /** What serves does not wait for its standby, but has to be there still. A standby that stays behind is brought up to date by the next call. */
