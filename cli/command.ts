@@ -360,11 +360,6 @@ export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags:
   return Object.fromEntries(entries) as Flags;
 }
 
-/** Reads a text as it is; `preset` where there is none. */
-export function orElse(preset: string): Reader<string | undefined, string> {
-  return (given) => given ?? preset;
-}
-
 /** Reads a text by a schema; `preset` where there is none. */
 export function bySchema<Value>(
   schema: z.ZodMiniType<Value>,
@@ -412,8 +407,14 @@ export function refuseValue(flag: string, given: string, fault: string, example:
 /** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
 export const servicesNamespace = 'vipnat-system';
 
+/** `--namespace` of a command about Services; the meaning says what is in it. */
+export function namespaceFlag(meaning: string): Flag<string> {
+  const read = (given = servicesNamespace) => given;
+  return text('NAME', `${meaning} (default: ${servicesNamespace})`, read);
+}
+
 /** What is no name of a namespace (RFC 1123, a label). */
-export function checkNamespace(namespace: string, example: string): string[] {
+export function checkNamespace(namespace: string, example = servicesNamespace): string[] {
   if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
   const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
   return [refuseValue('--namespace', namespace, rule, example)];

@@ -53,11 +53,10 @@ complete -F _vipnat vipnat
 function formatValues({ path, options }: CompletedPlace): string[] {
   return options
     .filter(({ takes }) => takes === 'value')
-    .map(({ flag, value }) => `      '${path} ${flag}') ${formatBashValue(value)} ;;`);
-}
-
-function formatBashValue(value: CompletedOption['value']): string {
-  return typeof value === 'string' ? `kind=${value}` : `words='${value.join(' ')}'`;
+    .map(({ flag, value }) => {
+      const action = typeof value === 'string' ? `kind=${value}` : `words='${value.join(' ')}'`;
+      return `      '${path} ${flag}') ${action} ;;`;
+    });
 }
 
 function formatWords({ path, words, options }: CompletedPlace): string {

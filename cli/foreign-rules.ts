@@ -1,4 +1,4 @@
-import type { HostReading, VipDecision } from '../agent/main.ts';
+import type { HostReading } from '../agent/main.ts';
 import type { EarlyRules } from '../lib/kernel/iptables.ts';
 import { isBalanced } from '../config/options.ts';
 import {
@@ -51,13 +51,12 @@ export function findDropRules({
   return rulesets.flatMap((ruleset) => {
     const balances = decisions
       .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
-      .map(toBalance);
+      .map(({ vip, backends }): Balance => ({
+        ...{ vip, apiservers: backends, masquerade: 'own' },
+        route: { kind: 'translate', backends },
+      }));
     return chains.flatMap((chain) => findIn(ruleset, chain, listPackets(chain, balances)));
   });
-}
-
-function toBalance({ vip, backends }: VipDecision): Balance {
-  return { vip, apiservers: backends, masquerade: 'own', route: { kind: 'translate', backends } };
 }
 
 function findIn(

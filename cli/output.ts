@@ -92,12 +92,7 @@ export function formatProblems(
   return joinLines(problems.map(({ code, text }) => formatErrorLine(code, toPrintableLine(text))));
 }
 
-interface Failure {
-  readonly lines: readonly string[];
-  readonly details: string | undefined;
-}
-
-function readFailure({ message, details }: VipnatError): Failure {
+function readFailure({ message, details }: VipnatError) {
   return { lines: message.split('\n'), details: details && toPrintable(details.trimEnd()) };
 }
 
@@ -108,7 +103,7 @@ function isShortage(error: unknown): error is Error {
   );
 }
 
-function readBug(error: unknown, isDebug: boolean): Failure {
+function readBug(error: unknown, isDebug: boolean) {
   const { message = String(error), stack = '' } = error as Partial<Error>;
   const line = toPrintableLine(message);
   const request =

@@ -346,11 +346,8 @@ function takesMore(command: ServedCommand, kind: string): boolean {
 
 function toOption({ flag, takes, isList }: CommandOption): Option {
   const option = new Option(`${flag}${{ nothing: '', optional: ' [value]', value: ' <value>' }[takes]}`);
+  const collect = (text: string, before: readonly string[] | undefined) => [...(before ?? []), text];
   return isList ? option.argParser(collect) : option;
-}
-
-function collect(text: string, before: readonly string[] | undefined): readonly string[] {
-  return [...(before ?? []), text];
 }
 
 /** Gives an option its place in help; answers how help writes it. */

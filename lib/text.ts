@@ -42,8 +42,13 @@ export function toPrintable(text: string): string {
 }
 
 /** The same for JSON, where such an escape is the character itself. */
-export function toPrintableJson(value: unknown, indent?: number): string {
-  return toPrintable(JSON.stringify(value, null, indent));
+export function toPrintableJson(value: unknown): string {
+  return toPrintable(JSON.stringify(value));
+}
+
+/** The same as a document of its own: indented, with a newline at its end. */
+export function formatDocument(value: object): string {
+  return `${toPrintable(JSON.stringify(value, null, 2))}\n`;
 }
 
 /** A printable text without characters outside ASCII: those that vipnat writes have a likeness, others are printed as their escape. */

@@ -7,7 +7,7 @@ import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.t
 import { locateKeepalivedFile, type VrrpState, nameInstance } from '../../lib/keepalived/write.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/net.ts';
 import { VipnatError } from '../../lib/errors.ts';
-import { toPrintableJson } from '../../lib/text.ts';
+import { formatDocument } from '../../lib/text.ts';
 import type { HealthState } from '../health/judge.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { AgentActivity } from '../ask.ts';
@@ -88,7 +88,7 @@ async function countFlows(
 export function formatStatusJson(status: HostStatus, node: string, now: Date, more: object = {}): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);
-  const answer = {
+  return formatDocument({
     ...host,
     vips: status.vips.map((vip, index) => ({ ...host.vips[index], ...describeVip(vip, now) })),
     agent:
@@ -98,8 +98,7 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date, mo
     drainedSince: status.drain?.since.toISOString() ?? null,
     vipStaysSince: status.drain?.vipStaysSince?.toISOString() ?? null,
     ...more,
-  };
-  return `${toPrintableJson(answer, 2)}\n`;
+  });
 }
 
 function describeVip(vip: VipStatus, now: Date): object {

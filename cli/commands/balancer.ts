@@ -1,12 +1,4 @@
-import {
-  bySchema,
-  text,
-  orElse,
-  list,
-  defineCommand,
-  servicesNamespace,
-  checkNamespace,
-} from '../command.ts';
+import { bySchema, text, list, defineCommand, namespaceFlag, checkNamespace } from '../command.ts';
 import type { Address } from '../../lib/net.ts';
 import { address } from '../../config/options.ts';
 import { probePortMeaning, findProbePortProblems, readProbePort } from '../manifest/request.ts';
@@ -14,11 +6,7 @@ import { probePortMeaning, findProbePortProblems, readProbePort } from '../manif
 const readAddress = bySchema<Address | null>(address, null, '10.0.0.21');
 
 const flags = {
-  namespace: text(
-    'NAME',
-    `where vipnat's own objects are (default: ${servicesNamespace})`,
-    orElse(servicesNamespace),
-  ),
+  namespace: namespaceFlag("where vipnat's own objects are"),
   nodeAddress: list(
     'ADDR,…',
     'the address of this node for other nodes; repeat the flag for more (default: by its default route)',
@@ -49,7 +37,7 @@ Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   flags,
   configOptions: ['kubeconfig', 'nodeName', 'runDir', 'listen', 'logLevel', 'logFormat'],
   hasLog: () => true,
-  check: ({ options }) => checkNamespace(options.namespace, servicesNamespace),
+  check: ({ options }) => checkNamespace(options.namespace),
   run: async ({ config, given, options: { namespace, nodeAddress: nodeAddresses, nodeProbePort } }) => {
     const { runBalancer } = await import('../../balancer/main.ts');
     return await runBalancer(config, { given, namespace, nodeAddresses, probePort: nodeProbePort });

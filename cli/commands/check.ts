@@ -12,7 +12,7 @@ import {
 } from '../findings.ts';
 import { findDropRules, describeDropRule, findForeignDrops, formatAccept } from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';
-import { toPrintableLine, quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { toPrintableLine, quoteWords, formatDocument, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable, type Drift, vipChainName } from '../../lib/dialect.ts';
 import type { ServicesCheck } from '../../balancer/main.ts';
 import { isUsed } from '../../lib/api/balancer.ts';
@@ -176,8 +176,7 @@ export function formatCheckJson(
   const balancer = isUsed(services.host)
     ? { ...describeBalancer(services.host), drift: services.drift, unread: services.unread }
     : null;
-  const answer = { ...toHostAnswer(assessment, node), drift, foreignDrops, unread, balancer };
-  return `${toPrintableJson(answer, 2)}\n`;
+  return formatDocument({ ...toHostAnswer(assessment, node), drift, foreignDrops, unread, balancer });
 }
 
 /** What a difference means for people, in one sentence; null where it means nothing that can be said in general. */

@@ -2,7 +2,7 @@ import type { RulesRemoval } from '../../agent/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { balancerChain, isOwnChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes, describeTransactions } from '../screens/plan.ts';
-import { quoteWords, toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { quoteWords, formatDocument, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable } from '../../lib/dialect.ts';
 import { toggle, json, defineCommand, type CommandContext, type OptionsOf } from '../command.ts';
 import { nameNode } from '../../config/load.ts';
@@ -81,7 +81,7 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
 export function formatRemovalJson(removal: Removal, node: string): string {
   const { plan, routes, balancerTables, balancerChains, drainTables, drainFiles } = removal;
   const { resets, vips, dryRun, problems } = removal;
-  const answer = {
+  return formatDocument({
     version: 1,
     node,
     dryRun,
@@ -100,8 +100,7 @@ export function formatRemovalJson(removal: Removal, node: string): string {
     drainTables,
     drainFiles,
     problems,
-  };
-  return `${toPrintableJson(answer, 2)}\n`;
+  });
 }
 
 /** Those that go with all that they hold. */

@@ -1,12 +1,8 @@
-import { text, orElse, defineCommand, servicesNamespace, checkNamespace } from '../command.ts';
+import { text, defineCommand, namespaceFlag, checkNamespace } from '../command.ts';
 import { controllerFlags, checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
 
 const flags = {
-  namespace: text(
-    'NAME',
-    `the namespace of vipnat's Leases (default: ${servicesNamespace})`,
-    orElse(servicesNamespace),
-  ),
+  namespace: namespaceFlag("the namespace of vipnat's Leases"),
   ...controllerFlags,
   webhookPort: text('PORT', 'serve the webhook that gives pods a readiness gate at this port'),
 };
@@ -32,7 +28,7 @@ Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   configOptions: ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat'],
   hasLog: () => true,
   check: ({ options }) => [
-    ...checkNamespace(options.namespace, servicesNamespace),
+    ...checkNamespace(options.namespace),
     ...checkGates(options.gate),
     ...checkWebhookPort(options.webhookPort),
     ...checkDefaultDevice(options),

@@ -21,7 +21,7 @@ import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble }
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { constants } from 'node:os';
-import { exitStatuses, findNearest, toPrintableJson } from '../../lib/text.ts';
+import { exitStatuses, findNearest, formatDocument } from '../../lib/text.ts';
 import { type Check, describeChange, describeError } from '../../devices/conformance/bench.ts';
 import { listChecks } from '../../devices/conformance/steady-checks.ts';
 import { quoteText } from '../../config/options.ts';
@@ -249,7 +249,7 @@ function formatConformanceJson(device: OpenDevice, report: ConformanceReport): s
 }
 
 function format({ driver, description: { name, cluster } }: OpenDevice, more: object): string {
-  return `${toPrintableJson({ version: 1, device: name, driver, cluster, ...more }, 2)}\n`;
+  return formatDocument({ version: 1, device: name, driver, cluster, ...more });
 }
 
 /** `vipnat device`. */

@@ -1,5 +1,5 @@
 import type { Examination, Found, NextStep, TopicOutcome, Outcome } from '../doctor/examine.ts';
-import { toPrintableJson, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
+import { formatDocument, exitStatuses, toPrintableLine, version, quoteWords } from '../../lib/text.ts';
 import { type Screen, plainScreen, proseWidth, layOutText, type Tone, paint, count } from '../output.ts';
 import {
   json,
@@ -25,7 +25,7 @@ export function formatDoctorJson({ stage, topics, next }: Examination, node: str
   const checks = topics.flatMap(({ name, outcomes }) =>
     outcomes.map((outcome) => ({ topic: name, ...outcome })),
   );
-  return `${toPrintableJson({ version: 1, node, stage, ...countOutcomes(topics), checks, next }, 2)}\n`;
+  return formatDocument({ version: 1, node, stage, ...countOutcomes(topics), checks, next });
 }
 
 /** A screen whose width is known. */

@@ -11,7 +11,7 @@ import {
 import { hostname } from 'node:os';
 import { readInterfaces } from '../../lib/kernel/host.ts';
 import { dirname } from 'node:path';
-import { exitStatuses, toPrintableJson } from '../../lib/text.ts';
+import { exitStatuses, formatDocument } from '../../lib/text.ts';
 import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { parseAddress } from '../../lib/net.ts';
 import { VipnatError } from '../../lib/errors.ts';
@@ -94,5 +94,5 @@ function format(text: string, isJson: boolean): string {
     );
   }
   const found = computeVrid(address);
-  return isJson ? `${toPrintableJson({ version: 1, vip: address.text, vrid: found }, 2)}\n` : `${found}\n`;
+  return isJson ? formatDocument({ version: 1, vip: address.text, vrid: found }) : `${found}\n`;
 }

@@ -1,4 +1,4 @@
-import { toPrintableJson, findNearest, exitStatuses, toPrintableLine } from '../../lib/text.ts';
+import { formatDocument, findNearest, exitStatuses, toPrintableLine } from '../../lib/text.ts';
 import {
   type Flag,
   text,
@@ -24,19 +24,15 @@ import { describeUnread } from '../../lib/kernel/port.ts';
 import { formatProblems, count } from '../output.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
 import { describeInSync } from '../findings.ts';
+import type { readServicesPlan } from '../services/plan.ts';
 import type { PlannedRules } from '../../agent/main.ts';
 import type { Config, OptionName } from '../../config/options.ts';
 
-/** What the balancer of this host would write now. */
-interface ServicesPlan {
-  /** Services with an address, ports and a place in its tables. */
-  readonly services: number;
-  /** Commands of nft, a line each; none where all is there. */
-  readonly commands: readonly string[];
-}
+/** What the balancer of this host would write now; null where it was not planned. */
+type ServicesPlan = Awaited<ReturnType<typeof readServicesPlan>>['plan'];
 
 /** A shell's lines that write it in one transaction; empty where there is nothing to write, or nothing was planned. */
-function formatServicesPlan(plan: ServicesPlan | null): string {
+function formatServicesPlan(plan: ServicesPlan): string {
   if (plan === null || plan.commands.length === 0) return '';
   const { commands } = plan;
   return [
@@ -51,7 +47,7 @@ function formatServicesPlan(plan: ServicesPlan | null): string {
 /** `plan --json`, with what the balancer of this host would run, or null. Ends with a newline. */
 export function formatJson(state: PlannedRules, node: string, balancer: object | null = null): string {
   const transactions = describeTransactions(state.plan);
-  return `${toPrintableJson({ ...toHostAnswer(state, node), transactions, balancer }, 2)}\n`;
+  return formatDocument({ ...toHostAnswer(state, node), transactions, balancer });
 }
 
 /** How it prints, the default first. */
@@ -124,12 +120,12 @@ export async function runPlan(context: PlanContext): Promise<number> {
   const services = await planHostServices(context);
   if (config.vips.length > 0) return await planVips(context, services);
   const answer = { version: 1, node: nameNode(config), vips: [], transactions: [], balancer: services };
-  stdout(options.json ? `${toPrintableJson(answer, 2)}\n` : formatServicesPlan(services));
+  stdout(options.json ? formatDocument(answer) : formatServicesPlan(services));
   return exitStatuses.done;
 }
 
 /** None where nothing may be read, and for formats that are about the rules of virtual IPs alone. */
-async function planHostServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan | null> {
+async function planHostServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan> {
   if (options.offline || (!options.json && options.format !== 'commands')) return null;
   const { readServicesPlan } = await import('../services/plan.ts');
   const { plan: found, notes } = await readServicesPlan(config, options.family);
@@ -137,7 +133,7 @@ async function planHostServices({ config, options, stderr }: PlanContext): Promi
   return found;
 }
 
-async function planVips(context: PlanContext, services: ServicesPlan | null): Promise<number> {
+async function planVips(context: PlanContext, services: ServicesPlan): Promise<number> {
   const { config, options, stdout, stderr } = context;
   const seen = options.offline
     ? planOffline(config)
@@ -158,7 +154,7 @@ function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolea
 function formatPlan(
   state: PlannedRules,
   { config, options, screen }: PlanContext,
-  services: ServicesPlan | null,
+  services: ServicesPlan,
 ): string {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {

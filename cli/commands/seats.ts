@@ -19,17 +19,15 @@ import {
   describeNoAnswer,
 } from '../output.ts';
 import { formatDrained } from '../../lib/api/node.ts';
-import { toPrintableJson, findNearest, exitStatuses } from '../../lib/text.ts';
+import { formatDocument, findNearest, exitStatuses } from '../../lib/text.ts';
 import {
-  text,
-  orElse,
   json,
   color,
   type Words,
   defineCommand,
   type CommandContext,
   type OptionsOf,
-  servicesNamespace,
+  namespaceFlag,
   checkNamespace,
 } from '../command.ts';
 import { safeParse } from 'zod/mini';
@@ -57,14 +55,13 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
 function toRow(seat: SeatView): Part[] {
   return [
     { text: seat.seat },
-    { text: nameSeatHolder(seat), tone: seat.seatHolders.length === 1 ? 'good' : 'bad' },
+    {
+      text: seat.seatHolders.join(' and ') || 'nobody',
+      tone: seat.seatHolders.length === 1 ? 'good' : 'bad',
+    },
     { text: String(seat.addresses) },
     { text: seat.nodes.join(', ') || 'no node' },
   ];
-}
-
-function nameSeatHolder({ seatHolders }: SeatView): string {
-  return seatHolders.length === 0 ? 'nobody' : seatHolders.join(' and ');
 }
 
 function listNotes(view: SeatsView): string[] {
@@ -95,7 +92,7 @@ function listNotes(view: SeatsView): string[] {
 
 /** What `vipnat seats --json` prints. */
 export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
-  const document = {
+  return formatDocument({
     version: 1,
     seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, ...more }) => ({
       ...{ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: more.nodes },
@@ -106,19 +103,10 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
       cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),
     })),
     drained: [...drained].flatMap(([pool, all]) => all.map(({ node, seat }) => ({ pool, node, seat }))),
-  };
-  return `${toPrintableJson(document, 2)}\n`;
+  });
 }
 
-const flags = {
-  namespace: text(
-    'NAME',
-    `where the balancers run (default: ${servicesNamespace})`,
-    orElse(servicesNamespace),
-  ),
-  json,
-  color,
-};
+const flags = { namespace: namespaceFlag('where the balancers run'), json, color };
 
 /** What it does, the default first. */
 const actions = ['list', 'drain', 'undrain', 'rebalance'] as const;
@@ -161,7 +149,7 @@ Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
   flags,
   words,
   configOptions: ['kubeconfig', 'logLevel'],
-  check: ({ options: { namespace } }) => checkNamespace(namespace, servicesNamespace),
+  check: ({ options: { namespace } }) => checkNamespace(namespace),
   run: moveAndPrint,
 });
 

@@ -1,9 +1,8 @@
 import type { ServicesView, ServiceView, ClusterView } from '../services/view.ts';
-import { toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { formatDocument, exitStatuses } from '../../lib/text.ts';
 import type { ServiceDetails, ServicesApi } from '../services/read.ts';
 import { listNodes, isInTrouble } from '../services/read-view.ts';
 import {
-  text,
   json,
   watch,
   color,
@@ -11,7 +10,7 @@ import {
   type CommandContext,
   type OptionsOf,
   defineCommand,
-  servicesNamespace,
+  namespaceFlag,
   checkNamespace,
 } from '../command.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
@@ -22,13 +21,12 @@ import type { VipnatError } from '../../lib/errors.ts';
 
 /** `vipnat services --json`, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatServicesJson(view: ServicesView): string {
-  const document = { version: 1, services: view.services.map(describe), ...describeCluster(view) };
-  return `${toPrintableJson(document, 2)}\n`;
+  return formatDocument({ version: 1, services: view.services.map(describe), ...describeCluster(view) });
 }
 
 /** `vipnat services NAMESPACE/NAME --json`, version 1: the same of one Service, and more. Ends with a newline. */
 export function formatServiceJson({ service, view, events }: ServiceDetails): string {
-  const document = {
+  return formatDocument({
     version: 1,
     service: {
       ...describe(service),
@@ -44,8 +42,7 @@ export function formatServiceJson({ service, view, events }: ServiceDetails): st
     },
     events,
     ...describeCluster(view),
-  };
-  return `${toPrintableJson(document, 2)}\n`;
+  });
 }
 
 function describe({ service, state, reason, why, since, addresses, pods, devices }: ServiceView): object {
@@ -88,7 +85,7 @@ function toSeconds(ms: number | null): number | null {
 }
 
 const flags = {
-  namespace: text('NAME', `where the balancers run (default: ${servicesNamespace})`),
+  namespace: namespaceFlag('where the balancers run'),
   json,
   // From one screen to the next: each lists all Services again.
   watch: watch(2000),
@@ -126,7 +123,7 @@ Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller lea
   flags,
   words,
   configOptions: ['kubeconfig', 'logLevel'],
-  check: ({ options: { namespace } }) => checkNamespace(namespace ?? servicesNamespace, servicesNamespace),
+  check: ({ options: { namespace } }) => checkNamespace(namespace),
   run: printServices,
 });
 
@@ -153,7 +150,7 @@ async function printServices(context: ServicesContext): Promise<number> {
   // Help and mistakes load this file, too.
   const { createServicesApi, findClusterRoute } = await import('../services/read.ts');
   const route = findClusterRoute(config, 'services');
-  const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
+  const api = createServicesApi(route, systemClock, namespace);
   if (watchMs === null) {
     const { text, isTrouble } = await show(api, context);
     stdout(text);

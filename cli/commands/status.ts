@@ -25,11 +25,11 @@ import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/dialect.ts';
 import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../findings.ts';
-import { findDropRules, describeDropRule, type UntrackedPackets } from '../foreign-rules.ts';
+import { findDropRules, describeDropRule } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
-import { toPrintableLine, formatAge, toPrintableJson, exitStatuses } from '../../lib/text.ts';
+import { toPrintableLine, formatAge, formatDocument, exitStatuses } from '../../lib/text.ts';
 import type { ApiserverState, BackendStatus } from '../../agent/main.ts';
-import { type HostBalancer, isUsed, findTrouble, nameTable } from '../../lib/api/balancer.ts';
+import { type HostBalancer, isUsed, findTrouble, nameTable, nameTables } from '../../lib/api/balancer.ts';
 import {
   json,
   watch,
@@ -42,19 +42,13 @@ import {
 import { nameNode } from '../../config/load.ts';
 import { systemClock } from '../../lib/clock.ts';
 
-/** What `status` shows of the VIPs. */
-interface StatusView extends HostStatus {
-  /** What keeps packets from being tracked; left out where nobody has looked. */
-  readonly untracked?: readonly UntrackedPackets[];
-}
-
 /** One screen for a tired person: the answer first, the reason under it, then each apiserver, then who keeps it so. */
-export function formatStatus(status: StatusView, screen: Screen = plainScreen): string {
+export function formatStatus(status: HostStatus, screen: Screen = plainScreen): string {
   const blocks = status.vips.map((vip) => formatVip(vip, status, screen));
   return `${[...blocks.flatMap((block) => [...block, '']), ...formatFoot(status, screen)].join('\n')}\n`;
 }
 
-function formatVip({ decision, isHeld, backends }: VipStatus, status: StatusView, screen: Screen): string[] {
+function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, mode, reason } = decision;
   const leader = { text: isHeld ? 'held by this node' : 'not held by this node' };
   const parts: Part[] = isBalanced(decision)
@@ -78,7 +72,7 @@ function toLabel(word: string): string {
   return word.padEnd('kube-proxy  '.length);
 }
 
-function formatFoot(status: StatusView, screen: Screen): string[] {
+function formatFoot(status: HostStatus, screen: Screen): string[] {
   const { assessment, vips } = status;
   const drift = [
     ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),
@@ -258,7 +252,8 @@ function describeSeats({ seats, held }: Activity): Part[] {
 
 function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Part[] {
   if (balancer === null) {
-    const what = tables.length === 0 ? 'no table of vipnat is here' : `no program renews ${nameAll(tables)}`;
+    const what =
+      tables.length === 0 ? 'no table of vipnat is here' : `no program renews ${nameTables(tables)}`;
     return [{ text: `NOT RUNNING: ${what}`, tone: 'bad' }];
   }
   const { syncedMsAgo = null, repairs = 0 } = activity ?? {};
@@ -269,14 +264,9 @@ function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Par
   ];
 }
 
-function nameAll(tables: HostBalancer['tables']): string {
-  return tables.map(({ family }) => nameTable(family)).join(', ');
-}
-
 /** What these commands print in JSON on a host that has Services, and no virtual IP of the API. Ends with a newline. */
 export function formatBalancerJson(host: HostBalancer, node: string, more: object = {}): string {
-  const answer = { version: 1, node, vips: [], balancer: describeBalancer(host), ...more };
-  return `${toPrintableJson(answer, 2)}\n`;
+  return formatDocument({ version: 1, node, vips: [], balancer: describeBalancer(host), ...more });
 }
 
 /** `balancer` of `status --json` and `check --json`, version 1; null on a host without Services. */
@@ -356,12 +346,12 @@ async function printStatus({ config, options, screen, stdout, stderr }: StatusCo
   }
 }
 
-function formatAllJson(found: StatusView | null, services: HostBalancer, node: string): string {
+function formatAllJson(found: HostStatus | null, services: HostBalancer, node: string): string {
   if (found === null) return formatBalancerJson(services, node);
   return formatStatusJson(found, node, systemClock.date(), { balancer: describeBalancer(services) });
 }
 
-function formatAll(found: StatusView | null, services: HostBalancer, screen: Screen): string {
+function formatAll(found: HostStatus | null, services: HostBalancer, screen: Screen): string {
   const lines = joinLines(formatHostServices(services, screen));
   const blocks = [...(found === null ? [] : [formatStatus(found, screen)]), lines];
   return blocks.filter((block) => block !== '').join('\n');

@@ -33,6 +33,7 @@ const margin = '  ';
 /** What `vipnat services NAMESPACE/NAME` prints: the answer and the reason, then addresses, endpoints, nodes and events. */
 export function formatService(details: ServiceDetails, nowMs: number, screen: Screen = plainScreen): string {
   const { service, view, events } = details;
+  const devices = service.devices.flatMap((one) => one.view ?? []);
   const blocks = [
     formatHead(service, nowMs, screen),
     formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
@@ -43,7 +44,7 @@ export function formatService(details: ServiceDetails, nowMs: number, screen: Sc
       listNodes(service, view.reports).map(toNodeRow),
       screen,
     ),
-    formatDevices(listDevices(service), nowMs, screen, margin),
+    formatDevices(devices, nowMs, screen, margin),
     formatEvents(events, nowMs, screen),
     listNotes(view, nowMs).flatMap((note) => layOutText('', note, screen)),
   ];
@@ -130,10 +131,6 @@ function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
       return [{ text: member }, { text: device }, { text: rest, tone: 'doubtful' }];
     }),
   );
-}
-
-function listDevices({ devices }: ServiceView): DeviceView[] {
-  return devices.flatMap(({ view }) => view ?? []);
 }
 
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {

@@ -99,5 +99,10 @@ export function nameTable(family: Family): string {
   return `${familyToNft[family]} ${tableName}`;
 }
 
+/** All of these, with commas between. */
+export function nameTables(tables: readonly BalancerTable[]): string {
+  return tables.map(({ family }) => nameTable(family)).join(', ');
+}
+
 /** For how long packets are balanced after the balancer has last said that it lives. */
 export const aliveSeconds = 30;

@@ -18,7 +18,7 @@ import {
   type BalancerActivity,
   type HostBalancer,
   aliveSeconds,
-  nameTable,
+  nameTables,
   hangingMs,
 } from '../../../lib/api/balancer.ts';
 import { install } from '../remedies.ts';
@@ -308,10 +308,6 @@ function describeTables({ tables }: HostBalancer, left: number | null): string {
   return left === null
     ? `Its tables (${nameTables(tables)}) no longer count, so kube-proxy's rules, if any, get the connections. ${until}.`
     : `Its tables (${nameTables(tables)}) count for ${Math.ceil(left)} more seconds. Then kube-proxy's rules, if any, get the connections.`;
-}
-
-function nameTables(tables: HostBalancer['tables']): string {
-  return tables.map(({ family }) => nameTable(family)).join(', ');
 }
 
 const readLog = [

@@ -159,7 +159,7 @@ describe('flags and words of a command are read', () => {
       'balancer --node-address FD00::1,10.0.0.1 --node-address 10.0.0.2',
       { nodeAddress: ['fd00::1', '10.0.0.1', '10.0.0.2'] },
     ],
-    ['services', { service: null, namespace: null, json: false, watch: null }],
+    ['services', { service: null, namespace: 'vipnat-system', json: false, watch: null }],
     ['services shop/web --json', { service: { namespace: 'shop', name: 'web' }, json: true }],
     ['services --watch --namespace lb', { watch: 2000, namespace: 'lb' }],
     ['seats', { action: 'list', node: '', namespace: 'vipnat-system' }],

@@ -54,7 +54,7 @@ describe('what others say, as it is printed', () => {
 
   test('as JSON is the same value', () => {
     const value = { text: '\u001b \u009b \u202e \u2028', list: ['\n'] };
-    expect(toPrintableJson(value, 2)).not.toMatch(/[\u009b\u202e\u2028]/u);
+    expect(toPrintableJson(value)).not.toMatch(/[\u009b\u202e\u2028]/u);
     expect(JSON.parse(toPrintableJson(value))).toEqual(value);
   });
 
