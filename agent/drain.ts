@@ -2,7 +2,7 @@ import { type DrainStore, type Drain, createDrainStore } from '../lib/files.ts';
 import { type DrainRule, createDrainRule } from '../lib/kernel/iptables.ts';
 import { type Clock, systemClock, Pause } from '../lib/clock.ts';
 import { type GivenUpVipsPorts, GivenUpVips } from './vip-holder.ts';
-import { VipnatError } from '../lib/errors.ts';
+import { VipnatError, orElse } from '../lib/errors.ts';
 import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
 import type { Assessment } from './decide/decision.ts';
 import type { HealthView, Health } from './health/usable.ts';
@@ -177,10 +177,7 @@ export class HostDrain {
   async #readRule(): Promise<readonly number[] | null> {
     const { rule } = this.#ports;
     if (this.#wasDrained) return await rule.read();
-    return await rule.read().catch((error: unknown) => {
-      if (error instanceof VipnatError) return [];
-      throw error;
-    });
+    return await orElse(rule.read(), []);
   }
 
   async #attempt(act: () => Promise<void>): Promise<void> {

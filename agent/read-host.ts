@@ -25,7 +25,7 @@ import {
   type Decision,
 } from './decide/decision.ts';
 import { forgetRemoved, forgetService, rememberApiservers } from './state.ts';
-import { VipnatError } from '../lib/errors.ts';
+import { orElse } from '../lib/errors.ts';
 import {
   findCandidates,
   listInstalled,
@@ -163,10 +163,7 @@ async function consultApi(
 
 /** Rules do not depend on them: their keepers read them, see local-clients.ts. */
 async function readLocalRoutes(kernel: Kernel): Promise<LocalRoutes | null> {
-  return await kernel.readLocalRoutes().catch((error: unknown) => {
-    if (error instanceof VipnatError) return null;
-    throw error;
-  });
+  return await orElse(kernel.readLocalRoutes(), null);
 }
 
 function addCandidates(

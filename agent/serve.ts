@@ -51,15 +51,11 @@ export function serveWaiting(
 const findingsMs = 2000;
 
 /** What the pages are made of. */
-interface AgentPageOptions {
+interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'> {
   readonly agent: Agent;
-  readonly info: OwnerInfo;
   readonly metrics: Metrics;
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
-  readonly config: Config;
-  /** See PageSources. */
-  readonly pod: string | null;
 }
 
 /** What a running agent serves, by path. */
@@ -79,13 +75,7 @@ export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string,
 }
 
 /** From the last sync, and the probes since: rules are not read for it. */
-function createStatus({
-  agent,
-  info,
-  kernel,
-  clock,
-  config,
-}: AgentPageOptions): () => Promise<string | null> {
+function createStatus({ agent, info, kernel, clock, config }: AgentPageOptions) {
   const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
   return async () => {
     const { lastSync } = agent.state;

@@ -1,4 +1,4 @@
-import { VipnatError, describeCause } from '../lib/errors.ts';
+import { VipnatError, describeCause, orElse } from '../lib/errors.ts';
 import type { LastingState, ReconcileState } from './decide/decision.ts';
 import {
   type Endpoint,
@@ -121,10 +121,7 @@ export class EndpointPersister {
 
   async #check(): Promise<void> {
     this.#nextCheck = this.#clock.now() + checkMs;
-    const saved = await this.#store.load().catch((error: unknown) => {
-      if (error instanceof VipnatError) return null;
-      throw error;
-    });
+    const saved = await orElse(this.#store.load(), null);
     if (saved !== null && areSame(saved, this.#saved)) {
       this.#recover();
       return;

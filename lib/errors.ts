@@ -20,7 +20,7 @@ const misuse = { exit: exitStatuses.misused, retry: false } as const;
  * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
  * on it, never on the text. docs/errors.md has a row for each, which scripts/tables writes.
  */
-const errorCatalogue = {
+export const errorCatalogue = {
   CONFIG_INVALID: {
     ...misuse,
     meaning: 'A flag, a variable, the file or their combination is wrong.',
@@ -238,11 +238,6 @@ export type ErrorCode = keyof typeof errorCatalogue;
 /** All codes, in the order of the catalogue. */
 export const errorCodes = Object.keys(errorCatalogue) as readonly ErrorCode[];
 
-/** What is said of a code. */
-export function describeError(code: ErrorCode): ErrorDescription {
-  return errorCatalogue[code];
-}
-
 /** Why a call of the system failed, for a line: `ENOENT`, or the message of what has no code. */
 export function describeCause(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
@@ -287,6 +282,16 @@ export class VipnatError extends Error {
   /** Whether the same attempt can succeed later without anybody changing the configuration. */
   get retry(): boolean {
     return errorCatalogue[this.code].retry;
+  }
+}
+
+/** What a promise answers, or something else where it rejects with a VipnatError; anything else is a bug, and rejects. */
+export async function orElse<T, U>(asking: Promise<T>, otherwise: U): Promise<T | U> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (error instanceof VipnatError) return otherwise;
+    throw error;
   }
 }
 

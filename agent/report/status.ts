@@ -6,7 +6,7 @@ import { type Config, isBalanced } from '../../config/options.ts';
 import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.ts';
 import { locateKeepalivedFile, type VrrpState, nameInstance } from '../../lib/keepalived/write.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/net.ts';
-import { VipnatError } from '../../lib/errors.ts';
+import { orElse } from '../../lib/errors.ts';
 import { formatDocument } from '../../lib/text.ts';
 import type { HealthState } from '../health/judge.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
@@ -74,11 +74,7 @@ async function countFlows(
   kernel: Pick<Kernel, 'countFlows'>,
   vip: Endpoint,
 ): Promise<readonly [string, ReadonlyMap<string, number> | null]> {
-  const counts = await kernel.countFlows(vip).catch((error: unknown) => {
-    if (error instanceof VipnatError) return null;
-    throw error;
-  });
-  return [formatEndpoint(vip), counts];
+  return [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)];
 }
 
 /**
@@ -157,12 +153,8 @@ export interface HostStatus {
   readonly drain: Drain | null;
 }
 
-/** What was found in addition to the assessment. */
-interface StatusFindings {
-  readonly agent: OwnerInfo | null;
-  readonly activity: AgentActivity | null;
-  /** As of HostStatus; not drained where left out. */
-  readonly drain?: Drain | null;
+/** What was found in addition to the assessment. Not drained where that is left out. */
+interface StatusFindings extends Pick<HostStatus, 'agent' | 'activity'>, Partial<Pick<HostStatus, 'drain'>> {
   /** By VIP text: what each backend has, or null. */
   readonly flows: ReadonlyMap<string, ReadonlyMap<string, number> | null>;
   /** By VIP address. */
@@ -244,27 +236,14 @@ function findPart(parts: ReadonlyMap<string, number> | null, text: string): numb
   return parts === null ? null : (parts.get(text) ?? 0);
 }
 
-/** What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. */
-interface HostAnswer {
-  readonly version: 1;
-  readonly node: string;
-  readonly kubeProxy: object;
-  /** In the order in which they were given. */
-  readonly vips: readonly object[];
-  readonly inSync: boolean;
-  readonly sysctls: readonly object[];
-  /** What an agent does about this host's own connections to VIPs; not part of `inSync`. */
-  readonly localRoutes: readonly object[];
-  readonly refused: readonly string[];
-  /** What could not be read, with its error's code. */
-  readonly unread: readonly object[];
-}
-
-/** What was seen and decided, without what to write. */
+/**
+ * What both `plan --json` and `status --json` say, version 1: fields are added, never renamed. What was seen and decided, without
+ * what to write; `vips` in the order in which they were given.
+ */
 export function toHostAnswer(
   { decisions, plan, missingSwitches, sourceRoutes, sources, refused, observation }: PlannedState,
   node: string,
-): HostAnswer {
+): Readonly<Record<string, unknown>> & { readonly vips: readonly object[] } {
   const { proxyMode, dialect, addresses } = observation;
   return {
     version: 1,
@@ -283,6 +262,7 @@ export function toHostAnswer(
     })),
     inSync: plan.transactions.length === 0 && missingSwitches.length === 0,
     sysctls: missingSwitches.map(({ name, command }) => ({ name, value: '0', wanted: '1', command })),
+    // What an agent does about this host's own connections to VIPs; not part of `inSync`.
     localRoutes: sourceRoutes.map(({ kind, route, reason, command }) => ({
       kind,
       ...route,

@@ -10,8 +10,8 @@ import {
   type Attempt,
   type NftFamily,
   iptablesTables,
-  orElse,
 } from './port.ts';
+import { orElse } from '../errors.ts';
 import { type Toolbox, settleAll, execTool, runTool, splitLines } from './tools.ts';
 import {
   type NetlinkQuestioner,

@@ -8,7 +8,6 @@ import {
   familyToNft,
   type Transaction,
   toolName,
-  orElse,
 } from './port.ts';
 import {
   type Toolbox,
@@ -22,7 +21,7 @@ import {
   type RunTool,
   toolNotPermitted,
 } from './tools.ts';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, orElse } from '../errors.ts';
 import { type NftLayer, type NftChain, listChains, hasChain } from './nft-netlink.ts';
 import { withNetlinkClient } from './netlink.ts';
 import { type Family, families, refusedPorts } from '../net.ts';

@@ -7,7 +7,6 @@ import {
   type Transaction,
   type ForwardChain,
   ownTable,
-  orElse,
 } from './port.ts';
 import { withNetlinkClient, withRuleClients } from './netlink.ts';
 import {
@@ -28,7 +27,7 @@ import {
   toolMissing,
   runTool,
 } from './tools.ts';
-import { VipnatError } from '../errors.ts';
+import { VipnatError, orElse } from '../errors.ts';
 
 /** Whose chain to read, and for how long each nft may take. */
 interface NftProxySource {

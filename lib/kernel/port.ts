@@ -28,16 +28,6 @@ export async function attempt<T>(reading: Promise<T>, rules: RulesToRead): Promi
   }
 }
 
-/** What a promise answers, or something else where it rejects with a VipnatError; anything else is a bug, and rejects. */
-export async function orElse<T, U>(asking: Promise<T>, otherwise: U): Promise<T | U> {
-  try {
-    return await asking;
-  } catch (error) {
-    if (error instanceof VipnatError) return otherwise;
-    throw error;
-  }
-}
-
 /** The rules that an error keeps from being read. Throws what is no VipnatError. */
 export function toUnread({ family, dialect, tables }: RulesToRead, error: unknown): UnreadRules {
   if (!(error instanceof VipnatError)) throw error;

@@ -1,4 +1,4 @@
-import { VipnatError } from '../errors.ts';
+import { VipnatError, orElse } from '../errors.ts';
 import { openSync, closeSync, statSync, accessSync, existsSync, constants } from 'node:fs';
 import type { Family } from '../net.ts';
 import { type IptablesDialect, toolName } from './port.ts';
@@ -495,9 +495,9 @@ export class ReadyTools {
    * when that is so, also where a tool cannot be found or started: the tool's run then reports that. Null is left out.
    */
   keep(commands: Promise<readonly (ToolCommand | null)[]>): Promise<void> {
-    const found = commands.catch(ignore);
+    const found = orElse(commands, []);
     this.#work = this.#work.then(async () => {
-      await this.#keep(((await found) ?? []).filter((command) => command !== null));
+      await this.#keep((await found).flatMap((command) => command ?? []));
     });
     return this.#work;
   }
@@ -529,7 +529,8 @@ export class ReadyTools {
   async #start(key: string, command: ToolCommand): Promise<void> {
     const identity = identifyTool(command.tool);
     if (identity === null || this.#unable.has(identity)) return;
-    const tool = (await startTool(command).catch(ignore)) ?? null;
+    // The tool's run reports it.
+    const tool = await orElse(startTool(command), null);
     if (tool !== null) this.#waiting.set(key, { tool, identity, startedAt: this.#clock.now() });
   }
 
@@ -541,10 +542,4 @@ export class ReadyTools {
 
 function describe({ tool, arguments: words }: ToolCommand): string {
   return [tool, ...words].join(' ');
-}
-
-/** The tool's run reports it. */
-function ignore(error: unknown): undefined {
-  if (error instanceof VipnatError) return undefined;
-  throw error;
 }
