@@ -139,14 +139,9 @@ export function toApiView(
   };
 }
 
-interface SliceReading {
-  readonly name: string;
-  readonly family: Family | null;
-  readonly endpoints: readonly Endpoint[];
-  readonly refused: readonly string[];
-}
+type SliceReading = ReturnType<typeof readSlice>;
 
-function readSlice(slice: EndpointSlice): SliceReading {
+function readSlice(slice: EndpointSlice) {
   const { name } = slice.metadata;
   const where = nameSlices([name]);
   const family = families.find((one) => familyToAddressType[one] === slice.addressType) ?? null;

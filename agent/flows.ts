@@ -258,7 +258,7 @@ export class FlowResets {
     this.#cancel();
     if (this.#isStopped || this.#work !== null) return;
     const [next] = [...this.#episodes.values()]
-      .filter(isUndone)
+      .filter(({ staleConnections, progress: { done } }) => done !== 'all' && done !== staleConnections)
       .toSorted((one, other) => one.progress.nextTry - other.progress.nextTry);
     if (next === undefined) return;
     const waitMs = next.progress.nextTry - this.#ports.clock.now();
@@ -311,8 +311,4 @@ function findHangs({ vip, backends }: Decision, health: HealthView): (Hang & { r
       ? []
       : [{ key: `${formatEndpoint(vip)} ${text}`, vip, backend, staleConnections }];
   });
-}
-
-function isUndone({ staleConnections, progress: { done } }: Episode): boolean {
-  return done !== 'all' && done !== staleConnections;
 }

@@ -87,7 +87,16 @@ export function findMissingSwitches(
     device,
     isOwn: sysctls === 'set',
   }));
-  return [...listHostSwitches({ forwarding, advertised }, { vips, sysctls }), ...ofDevices];
+  const ofHost = families
+    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
+    .map((family) => ({
+      family,
+      name: forwardingSwitch(family),
+      command: forwardingCommand(family, advertised),
+      advertised: family === 'ipv6' ? advertised : [],
+      isOwn: sysctls === 'set',
+    }));
+  return [...ofHost, ...ofDevices];
 }
 
 /** The interface that has the VIP; where it is elsewhere, one in its subnet, by which it would come. */
@@ -97,19 +106,4 @@ function isVipDevice(device: string, vip: Endpoint, addresses: LocalRoutes['addr
   return addresses.some(
     (one) => one.device === device && one.family === vip.family && isInSubnet(vip.address, one),
   );
-}
-
-function listHostSwitches(
-  { forwarding, advertised }: Pick<Observation, 'forwarding' | 'advertised'>,
-  { vips, sysctls }: Pick<Config, 'vips' | 'sysctls'>,
-): MissingSwitch[] {
-  return families
-    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
-    .map((family) => ({
-      family,
-      name: forwardingSwitch(family),
-      command: forwardingCommand(family, advertised),
-      advertised: family === 'ipv6' ? advertised : [],
-      isOwn: sysctls === 'set',
-    }));
 }

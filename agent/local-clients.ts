@@ -23,7 +23,8 @@ type RouteSettings = Pick<Config, 'vips' | 'localClients'>;
  * that replaces. Pure and total: after these changes there are none.
  */
 export function planSourceRoutes(seen: LocalRoutes, { vips, localClients }: RouteSettings): RouteChange[] {
-  const addresses = listIpv4(vips);
+  const ipv4 = vips.filter(({ family }) => family === 'ipv4');
+  const addresses = [...new Set(ipv4.map(({ address }) => address))];
   const wanted = localClients === 'leave' ? [] : addresses.flatMap((vip) => findWanted(vip, seen, addresses));
   const own = seen.routes.flatMap(({ isOwn, source, ...route }) =>
     isOwn && source !== null ? [{ ...route, source }] : [],
@@ -117,10 +118,6 @@ function explainRemoval(
 
 function toChange(kind: RouteChange['kind'], route: SourceRoute, reason: string): RouteChange {
   return { kind, route, reason, command: sourceRouteCommand(kind, route) };
-}
-
-function listIpv4(vips: readonly Endpoint[]): string[] {
-  return [...new Set(vips.filter(({ family }) => family === 'ipv4').map(({ address }) => address))];
 }
 
 function isSame(one: SourceRoute, other: SourceRoute): boolean {

@@ -2,7 +2,7 @@ import type { Config } from '../config/options.ts';
 import { setFlagsFromString } from 'node:v8';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { createMetrics, noMeter, type Meter } from '../lib/telemetry/metrics.ts';
-import { waitForSignal, systemClock, type Clock, systemRandom } from '../lib/clock.ts';
+import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
 import { podVariable, readTick, nameNode } from '../config/load.ts';
 import { takePlace, agentRole, type OwnerInfo, acquireRole, findLockOwner } from '../lib/http/singleton.ts';
 import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
@@ -13,7 +13,7 @@ import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
 import { findRoute } from '../lib/kubernetes/route.ts';
 import { createEndpointStore, recallApiservers } from './state.ts';
 import { createDrainRule } from '../lib/kernel/iptables.ts';
-import { emptyState, type Decision, type Assessment } from './decide/decision.ts';
+import { emptyState, type Assessment } from './decide/decision.ts';
 import { createTrackFile, locateServingFile, locateNotices } from '../lib/keepalived/write.ts';
 import { Agent, type AgentPorts } from './agent.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
@@ -31,10 +31,9 @@ import {
 } from './ask.ts';
 import { type Page, StatusServer } from '../lib/http/pages.ts';
 import { formatEndpoint, type Endpoint } from '../lib/net.ts';
-import { type FollowedApi, noApi, ApiLog, WatchedApi } from './api.ts';
-import { type EventRecorder, noEvents, EventWriter } from '../lib/telemetry/events.ts';
+import { noApi, ApiLog, WatchedApi } from './api.ts';
+import { noEvents, EventWriter } from '../lib/telemetry/events.ts';
 import { setPriority, constants } from 'node:os';
-import type { UnreadRules } from '../lib/kernel/port.ts';
 import {
   type Notify,
   createPorts,
@@ -118,7 +117,13 @@ async function serve(
   const trackFile = createTrackFile(locateServingFile(config.runDir));
   const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
-  const ports = { ...effects, ...files, ...createQuestions(clock), followApi, tickMs: readTick(process.env) };
+  const ports: AgentPorts = {
+    ...{ ...effects, ...files, followApi, tickMs: readTick(process.env) },
+    askProxyMode,
+    askProxyAbsence: createProxyAbsence(clock),
+    readListening: readListeningAddresses,
+    askDuplicateOwner: (question) => askDuplicateOwner(question, clock),
+  };
   const agent = new Agent(ports, config, memory);
   loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
@@ -136,18 +141,6 @@ async function serve(
   } finally {
     await server?.stop();
   }
-}
-
-/** What the agent asks of this host and of its network. */
-function createQuestions(
-  clock: Clock,
-): Pick<AgentPorts, 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'askDuplicateOwner'> {
-  return {
-    askProxyMode,
-    askProxyAbsence: createProxyAbsence(clock),
-    readListening: readListeningAddresses,
-    askDuplicateOwner: (question) => askDuplicateOwner(question, clock),
-  };
 }
 
 /** What an agent has before it is the host's. */
@@ -186,14 +179,8 @@ function createServer(
   });
 }
 
-interface ApiParts {
-  readonly followApi: (onChange: () => void) => FollowedApi;
-  readonly events: EventRecorder;
-  readonly stopEvents: () => Promise<void>;
-}
-
 /** The source that follows the Kubernetes API, and who writes events there; where there are no credentials neither does anything. */
-function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
+function connectApi(config: Config, logger: Logger, meter: Meter) {
   const route = findRoute(config);
   if (route === null) {
     return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
@@ -202,7 +189,7 @@ function connectApi(config: Config, logger: Logger, meter: Meter): ApiParts {
   const report = new ApiLog(logger, systemClock, meter);
   const events = new EventWriter({ ...common, logger, node: nameNode(config) });
   return {
-    followApi: (onChange) => new WatchedApi({ ...common, report, onChange }),
+    followApi: (onChange: () => void) => new WatchedApi({ ...common, report, onChange }),
     events,
     stopEvents: () => events.stop(),
   };
@@ -237,10 +224,7 @@ function describeSelf(): OwnerInfo {
 }
 
 /** How it was after the last sync of `runOnce`. */
-export interface OneRun {
-  readonly decisions: readonly Decision[];
-  readonly unread: readonly UnreadRules[];
-}
+type OneRun = Pick<Assessment, 'decisions'> & Pick<HostObservation, 'unread'>;
 
 /**
  * `vipnat run --once`: writes until the rules are in sync, and ends. `notify` gets what is switched on meanwhile.

@@ -1,10 +1,4 @@
-import {
-  describeUnread,
-  type Kernel,
-  type UnreadText,
-  type UnreadRules,
-  type Transaction,
-} from '../lib/kernel/port.ts';
+import { describeUnread, type Kernel, type UnreadText, type WritePlace } from '../lib/kernel/port.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
 import type { Config } from '../config/options.ts';
 import { type HostPorts, observeAndAssess, everything } from './read-host.ts';
@@ -144,14 +138,10 @@ export function leaveOwn({ pid }: OwnerInfo): OwnRemoval {
   };
 }
 
-/** What can be seen of vipnat's own, as a plan that removes it, and what cannot be read. */
-interface Own {
-  readonly plan: Plan;
-  readonly seen: readonly (Ruleset | NftRuleset)[];
-  readonly unread: readonly UnreadRules[];
-}
+type Own = Awaited<ReturnType<typeof findOwn>>;
 
-async function findOwn(kernel: Kernel, vips: readonly Endpoint[] | null): Promise<Own> {
+/** What can be seen of vipnat's own, as a plan that removes it, and what cannot be read. */
+async function findOwn(kernel: Kernel, vips: readonly Endpoint[] | null) {
   const { rulesets, nftRulesets, unread } = understandRules(await kernel.read(everything));
   const seen = [...rulesets, ...nftRulesets];
   return {
@@ -187,14 +177,14 @@ async function remove(
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
-    const isMeant = (one: Place) => one.family === family && one.dialect === dialect;
+    const isMeant = (one: WritePlace) => one.family === family && one.dialect === dialect;
     const findPart = async () => selectPart((await findOwn(kernel, vips)).plan, isMeant);
     const found = await attempt(async () => {
       tables.push(...(await converge(kernel, findPart)).tables);
     });
     problems.push(...found);
   }
-  const isGone = (one: Place) =>
+  const isGone = (one: WritePlace) =>
     tables.some(({ family, dialect }) => family === one.family && dialect === one.dialect);
   return { plan: { tables, transactions: transactions.filter(isGone) }, problems };
 }
@@ -229,9 +219,7 @@ async function attempt(act: () => Promise<void>): Promise<readonly UnreadText[]>
   }
 }
 
-type Place = Pick<Transaction, 'family' | 'dialect'>;
-
-function selectPart({ tables, transactions }: Plan, isMeant: (place: Place) => boolean): Plan {
+function selectPart({ tables, transactions }: Plan, isMeant: (place: WritePlace) => boolean): Plan {
   return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };
 }
 
@@ -281,7 +269,10 @@ export function findUntracked(
   vips: readonly Endpoint[] | null,
   translated: ReadonlySet<Family>,
 ): Endpoint[] {
-  const textToVip = new Map(seen.flatMap(listVips).map((vip) => [formatEndpoint(vip), vip]));
+  const written = seen.flatMap((ruleset) =>
+    ruleset.dialect === 'nftables' ? readNftVips(ruleset) : readIptablesVips(ruleset),
+  );
+  const textToVip = new Map(written.map((vip) => [formatEndpoint(vip), vip]));
   const named = vips?.map(formatEndpoint);
   const all = [...textToVip].map(([text, vip]) => ({ vip, goes: named?.includes(text) ?? true }));
   const tracked = new Set([
@@ -290,10 +281,6 @@ export function findUntracked(
     ...seen.filter(translatesForOthers).map(({ family }) => family),
   ]);
   return all.filter(({ vip, goes }) => goes && !tracked.has(vip.family)).map(({ vip }) => vip);
-}
-
-function listVips(ruleset: Ruleset | NftRuleset): Endpoint[] {
-  return ruleset.dialect === 'nftables' ? readNftVips(ruleset) : readIptablesVips(ruleset);
 }
 
 function translatesForOthers(ruleset: Ruleset | NftRuleset): boolean {

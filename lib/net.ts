@@ -247,6 +247,11 @@ function toEndpoint({ family, text }: Address, port: number): Endpoint {
   return { family, address: text, port };
 }
 
+/** Whether one of them is this one. Pure. */
+export function includesEndpoint(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
+  return endpoints.some((one) => formatEndpoint(one) === formatEndpoint(endpoint));
+}
+
 /** Whether a connection to it is one to a virtual IP, whatever its port. Pure. */
 export function isAtVip({ address }: Endpoint, vips: readonly Endpoint[]): boolean {
   return vips.some((vip) => vip.address === address);

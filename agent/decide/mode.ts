@@ -21,7 +21,7 @@ import type { Ruleset } from '../../lib/iptables/rules.ts';
 import type { NftRuleset } from '../../lib/nft/table.ts';
 import { admit, maxEndpoints } from '../endpoints.ts';
 import type { HealthView, Health, Usable } from '../health/usable.ts';
-import { type Weights, type Route, weighWith } from '../../lib/dialect.ts';
+import { type Route, weighWith } from '../../lib/dialect.ts';
 import type { FoundProxyMode } from '../observe/kube-proxy.ts';
 import { serviceChain, kubernetesService } from '../../lib/kube-proxy/read.ts';
 
@@ -208,12 +208,9 @@ function mayServeOthers({ state, staleConnections }: Health): boolean {
   return state !== 'dead' || staleConnections !== 'none';
 }
 
-interface Probed {
-  readonly endpoint: Endpoint;
-  readonly health: Health;
-}
+type Probed = ReturnType<typeof listProbed>[number];
 
-function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView): Probed[] {
+function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView) {
   return [...view].flatMap(([text, health]) => {
     const endpoint = parseEndpoint(text);
     return endpoint?.family === family ? [{ endpoint, health }] : [];
@@ -275,14 +272,13 @@ function goDirect(facts: VipFacts): Choice | Refusal {
   const { mode, method, usable, weights } = facts;
   if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
   if (method === 'lc')
-    return { reason: nameSource(facts, nameSubstitute(facts, describeLc(facts))), ...addWeights(weights) };
+    return {
+      reason: nameSource(facts, nameSubstitute(facts, describeLc(facts))),
+      ...(weights && { weights }),
+    };
   const obstacle = mode === 'direct' ? null : findObstacle(facts);
   const reason = obstacle?.reason ?? '--mode direct is set';
   return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
-}
-
-function addWeights(weights: Weights | undefined): Pick<Decision, 'weights'> {
-  return weights === undefined ? {} : { weights };
 }
 
 function describeLc({ weights }: VipFacts): string {
@@ -327,7 +323,9 @@ const syncsToLeaveBypass = 2;
 /** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */
 function findObstacle(facts: VipFacts): Obstacle | null {
   const { proxyMode, unwanted, usable, wasBypassing, agreedSyncs } = facts;
-  if (usable.isFailOpen) return bypass(describeFailOpen(usable));
+  const { value, seenIn, isFailOpen } = usable;
+  if (isFailOpen)
+    return bypass(`no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`);
   if (proxyMode.value !== 'iptables' && proxyMode.value !== 'ipvs')
     return avoid(describeOtherMode(proxyMode));
   if (unwanted !== null) {
@@ -376,10 +374,6 @@ function bypass(reason: string): Obstacle {
 function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
   const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;
   return problem ?? 'kube-proxy has no active rules for default/kubernetes';
-}
-
-function describeFailOpen({ value, seenIn }: Usable): string {
-  return `no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`;
 }
 
 function describeDisagreement(path: ProxyPath, usable: Usable): string {

@@ -10,30 +10,28 @@ import {
 } from '../../lib/dialect.ts';
 import type { Ruleset } from '../../lib/iptables/rules.ts';
 import { type NftRuleset, diffNftTable } from '../../lib/nft/table.ts';
-import { type Endpoint, formatEndpoint, families } from '../../lib/net.ts';
+import { type Endpoint, includesEndpoint, families } from '../../lib/net.ts';
 import { removeVipsFromNft, renderNftTable, toTableBalance } from '../../lib/nft/vip-rules.ts';
 import { readIptablesVips, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
 import { dropsForwarded, diffTable, toRestoreLines } from '../../lib/iptables/diff.ts';
 
 /** What is wanted: the balances go into one backend; everything of vipnat's elsewhere goes away. */
-export interface Wanted {
+interface Wanted {
   readonly dialect: Dialect;
   /** Of any family; none at all means clean-up. */
   readonly balances: readonly Balance[];
 }
 
-/** Whether a backend's tool is known to print a rule of vipnat's as this text, see `compareChain`. */
-export type KnowsBackendPrint = (dialect: Dialect, id: string, printed: string) => boolean;
-
 /**
  * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
  * changes into one transaction per dialect and family (I6). The wanted dialect comes first, so that a change of
- * backend leaves no moment without rules. Pure and total: same input, same bytes (I3).
+ * backend leaves no moment without rules. Pure and total: same input, same bytes (I3). `isKnownRendering` answers whether a
+ * backend's tool is known to print a rule of vipnat's as this text, see `compareChain`.
  */
 export function plan(
   wanted: Wanted,
   seen: readonly (Ruleset | NftRuleset)[],
-  isKnownRendering: KnowsBackendPrint = () => false,
+  isKnownRendering: (dialect: Dialect, id: string, printed: string) => boolean = () => false,
 ): Plan {
   const ordered = [
     ...seen.filter(({ dialect }) => dialect === wanted.dialect),
@@ -62,7 +60,9 @@ export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: reado
     }
     const { dialect } = ruleset;
     // What cannot be read still sends connections.
-    const isLast = !ruleset.unread.includes('nat') && readIptablesVips(ruleset).every(isOneOf(vips));
+    const isLast =
+      !ruleset.unread.includes('nat') &&
+      readIptablesVips(ruleset).every((vip) => includesEndpoint(vips, vip));
     return writtenTables.map((table) => {
       const diff = removeVips(ruleset.tables.get(table) ?? new Map(), vips, isLast);
       return { family, dialect, table, ...diff };
@@ -70,11 +70,6 @@ export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: reado
   });
   const changed = tables.filter(({ changes }) => changes.length > 0);
   return { tables: changed, transactions: toTransactions(changed) };
-}
-
-function isOneOf(vips: readonly Endpoint[]): (vip: Endpoint) => boolean {
-  const texts = new Set(vips.map(formatEndpoint));
-  return (vip) => texts.has(formatEndpoint(vip));
 }
 
 function planNft(

@@ -268,7 +268,8 @@ type Limited = keyof typeof limits;
 export class ProbeBudget {
   /** When the last ones were begun, oldest first. */
   readonly #kindToTimes = new Map<Limited, readonly number[]>();
-  #connectedAt = -Infinity;
+  /** When the last connect was begun. */
+  connectedAt = -Infinity;
   #alarmedAt = -Infinity;
 
   /** When the next one of a kind may begin; the past when it may begin immediately. */
@@ -285,16 +286,6 @@ export class ProbeBudget {
     return true;
   }
 
-  /** When the last connect was begun. */
-  get connectedAt(): number {
-    return this.#connectedAt;
-  }
-
-  /** Counts a connect as begun now. */
-  noteConnect(now: number): void {
-    this.#connectedAt = now;
-  }
-
   /**
    * Answers whether a bad answer of this apiserver may cost the others a question now, and counts it when it may: once,
    * and once more after it has answered well. `readyAt` is when the last question was asked that it answered well.
@@ -307,7 +298,7 @@ export class ProbeBudget {
 
   /** Whether nothing in it limits anything any more. */
   isIdle(now: number): boolean {
-    const lastAt = Math.max(this.#connectedAt, this.#alarmedAt, ...[...this.#kindToTimes.values()].flat());
+    const lastAt = Math.max(this.connectedAt, this.#alarmedAt, ...[...this.#kindToTimes.values()].flat());
     return now - lastAt >= burstRestMs;
   }
 }

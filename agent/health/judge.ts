@@ -258,7 +258,10 @@ function isEndConfirmed(one: EndpointHealth, all: readonly EndpointHealth[]): bo
   // A process may have an endpoint of each family, and none replaces one of the other family.
   const others = all.filter(({ endpoint }) => endpoint.family === one.endpoint.family);
   if (others.some((other) => isShared(one, other))) return false;
-  const corroborating = others.filter(isUp);
+  const corroborating = others.filter(
+    ({ state, unconfirmedFailure, history: { connect, isEnded } }) =>
+      state === 'ready' && unconfirmedFailure === null && connect === 'open' && !isEnded,
+  );
   if (corroborating.some((peer) => one.isLocal || !peer.isLocal)) return true;
   return corroborating.length > 0 && !others.some((other) => !other.isLocal && other.state !== 'dead');
 }
@@ -273,10 +276,6 @@ function isShared(one: EndpointHealth, other: EndpointHealth): boolean {
   const isRemote = !one.isLocal && !other.isLocal;
   const betweenMs = Math.abs(one.history.endedAt - other.history.endedAt);
   return isRemote && other.history.connect === 'open' && betweenMs <= sharedMs;
-}
-
-function isUp({ state, unconfirmedFailure, history }: EndpointHealth): boolean {
-  return state === 'ready' && unconfirmedFailure === null && history.connect === 'open' && !history.isEnded;
 }
 
 /**

@@ -11,13 +11,12 @@ import {
   summarize,
   initialize,
   trusted,
-  includes,
   see,
   ofFamily,
   isNews,
 } from './usable.ts';
 import { type EndpointHealth, lossWindowMs, judge, isWell, judgeAll } from './judge.ts';
-import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
+import { formatEndpoint, includesEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
 
 /** Who hangs for longer is not waited for: slow is not dead. */
 const maxWaitMs = 1500;
@@ -58,7 +57,9 @@ export async function probeOnce(
     function finish(): void {
       cancel();
       monitor.stop();
-      resolve(new Map([...monitor.view, ...monitor.all.filter(hasProved).map(toReady)]));
+      // Whoever probes once cannot wait for three good answers.
+      const proved = monitor.all.filter((one) => one.state === 'warming' && hasGoodAnswer(one));
+      resolve(new Map([...monitor.view, ...proved.map(toReady)]));
     }
   });
 }
@@ -72,11 +73,6 @@ function isKnown(one: EndpointHealth): boolean {
 /** It has answered both kinds of probes. */
 function hasGoodAnswer({ history }: EndpointHealth): boolean {
   return history.connect === 'open' && history.readyAnswers > 0;
-}
-
-/** Whoever probes once cannot wait for three good answers. */
-function hasProved(one: EndpointHealth): boolean {
-  return one.state === 'warming' && hasGoodAnswer(one);
 }
 
 function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
@@ -144,7 +140,9 @@ class Removals {
 
   /** Those who are to be probed. */
   get asked(): readonly Endpoint[] {
-    return this.#removals.filter((one) => !isOver(one)).map(({ health }) => health.endpoint);
+    return this.#removals
+      .filter((one) => !isRemoved(one) && one.answers < maxAnswers)
+      .map(({ health }) => health.endpoint);
   }
 
   /** Those who were removed, as text. */
@@ -202,10 +200,6 @@ function isInGoodHealth(one: EndpointHealth): boolean {
 
 function isRemoved({ good }: Removal): boolean {
   return good >= answersToRemove;
-}
-
-function isOver(one: Removal): boolean {
-  return isRemoved(one) || one.answers >= maxAnswers;
 }
 
 function toTexts(endpoints: readonly Endpoint[]): ReadonlySet<string> {
@@ -315,7 +309,7 @@ export class HealthMonitor {
     const now = this.#options.clock.now();
     const toWhose = (endpoint: Endpoint) => ({
       isLocal: localAddresses.has(endpoint.address),
-      isOwn: includes(own, endpoint) && !includes(listed, endpoint),
+      isOwn: includesEndpoint(own, endpoint) && !includesEndpoint(listed, endpoint),
     });
     const texts = new Set(endpoints.map(formatEndpoint));
     const known = this.#all.filter((one) => texts.has(formatEndpoint(one.endpoint)));

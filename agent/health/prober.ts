@@ -123,7 +123,7 @@ export class Prober {
     const { apiserver, clock, endpoint, timeoutMs } = this.#options;
     const askedAt = clock.now();
     this.#isConnecting = true;
-    this.#options.budget.noteConnect(askedAt);
+    this.#options.budget.connectedAt = askedAt;
     const outcome = await apiserver.connect(endpoint, timeoutMs);
     this.#isConnecting = false;
     if (this.#isStopped) return;
@@ -293,7 +293,7 @@ const unansweredTicks = 10;
 const unansweredHandshakeTicks = unansweredTicks - 1;
 
 /** Who closes connections by habit does so earlier: after each answer, or before any. */
-export const settledMs = 2000;
+const settledMs = 2000;
 
 /** A process that did not run for a while has old connections, which may have ended meanwhile for that. Answers wait there, so pings count. */
 const freshMs = 1000;

@@ -1,7 +1,13 @@
 import { type EndpointHealth, isUnresponsive, isLost, isEndLasting, type HealthState } from './judge.ts';
 import { emptyHistory } from './apiserver.ts';
 import type { Sourced } from '../../lib/text.ts';
-import { type Endpoint, sortEndpoints, formatEndpoint, type Family } from '../../lib/net.ts';
+import {
+  type Endpoint,
+  sortEndpoints,
+  formatEndpoint,
+  includesEndpoint,
+  type Family,
+} from '../../lib/net.ts';
 
 /** What decisions and people need to know of one apiserver's health. Pure. */
 export function summarize(one: EndpointHealth): Health {
@@ -149,7 +155,7 @@ function chooseFallback(
   const [first] = fallbackEndpoints;
   if (first === undefined || best === undefined) return fallbackEndpoints;
   if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnresponsive === true)) {
-    return others.filter((endpoint) => isSame(endpoint, own) && isServing(endpoint, health));
+    return others.filter((one) => isSame(one, own) && ['ready', 'warming'].includes(stateOf(one, health)));
   }
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
 }
@@ -162,10 +168,6 @@ function putOwnLast(endpoints: readonly Endpoint[], own: Endpoint | null): Endpo
 
 function isSame(endpoint: Endpoint, own: Endpoint | null): boolean {
   return own !== null && formatEndpoint(endpoint) === formatEndpoint(own);
-}
-
-function isServing(endpoint: Endpoint, health: HealthView): boolean {
-  return ['ready', 'warming'].includes(stateOf(endpoint, health));
 }
 
 /** Those in the best state that anybody is in; empty when all are dead. */
@@ -214,20 +216,15 @@ function beginWith(
   listed: readonly Endpoint[],
   inUse: readonly Endpoint[],
 ): InitialState {
-  if (includes(inUse, endpoint)) return trusted;
+  if (includesEndpoint(inUse, endpoint)) return trusted;
   // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
-  const isServed = listed.some((one) => includes(inUse, one));
+  const isServed = listed.some((one) => includesEndpoint(inUse, one));
   return { state: isServed ? 'warming' : 'draining', reason: leftOut };
 }
 
 /** Those of one family. Pure. */
 export function ofFamily(endpoints: readonly Endpoint[], family: Family): Endpoint[] {
   return endpoints.filter((endpoint) => endpoint.family === family);
-}
-
-/** Whether one of them is this one. Pure. */
-export function includes(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
-  return endpoints.some((other) => formatEndpoint(other) === formatEndpoint(endpoint));
 }
 
 /** What one that is new comes to. */
@@ -244,7 +241,7 @@ export function see(endpoint: Endpoint, { all, known, watched }: Scene): Initial
   const { family } = endpoint;
   const { endpoints, own = [], inUse = [] } = watched;
   const isFirst = !all.some((one) => one.endpoint.family === family);
-  if (includes(own, endpoint) && !(isFirst && includes(inUse, endpoint))) return unknown;
+  if (includesEndpoint(own, endpoint) && !(isFirst && includesEndpoint(inUse, endpoint))) return unknown;
   const used = ofFamily(inUse, family);
   if (isFirst && used.length > 0) return beginWith(endpoint, ofFamily(endpoints, family), used);
   const isServed = known.some(

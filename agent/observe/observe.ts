@@ -86,7 +86,6 @@ function hasRules({ rulesets, nftRulesets }: Observation, family: Family): boole
 
 /** kube-proxy's part in one family. */
 interface FamilyView {
-  readonly family: Family;
   /** One view per backend that was read. */
   readonly iptables: readonly { readonly dialect: IptablesDialect; readonly view: IptablesProxyView }[];
   readonly ipvs: ServiceServer;
@@ -217,7 +216,6 @@ function viewFamily(
   const nft = reading.nftProxies.find((output) => output.family === family);
   const clusterIp = config.clusterIps[family];
   return {
-    family,
     iptables: rulesets
       .filter((ruleset) => ruleset.family === family)
       .map((ruleset) => ({ dialect: ruleset.dialect, view: readIptablesProxy(ruleset, kubernetesService) })),
@@ -269,11 +267,6 @@ interface SeenRules {
   readonly unread: readonly UnreadRules[];
 }
 
-interface Part<T> {
-  readonly found: readonly T[];
-  readonly unread: readonly UnreadRules[];
-}
-
 /** Understands what the tools printed. What one of them printed and nobody understands keeps no other from being understood. Pure. */
 export function understandRules(
   reading: Pick<KernelReading, 'iptables' | 'nftTables' | 'unread'>,
@@ -293,7 +286,7 @@ export function understandRules(
   };
 }
 
-function understandSave(output: SaveOutput, unread: readonly UnreadRules[]): Part<Ruleset> {
+function understandSave(output: SaveOutput, unread: readonly UnreadRules[]) {
   const { family, dialect } = output;
   const { found, unread: misunderstood } = understand(() => parseSave(output), {
     family,
@@ -321,7 +314,7 @@ function listIncompatible(ruleset: Ruleset): UnreadRules[] {
   );
 }
 
-function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]): Part<T> {
+function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]) {
   try {
     return { found: [parse()], unread: [] };
   } catch (error) {

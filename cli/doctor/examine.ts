@@ -13,11 +13,11 @@ import { lacksFirewallTool, toolChecks, forwardingChecks } from './checks/host.t
 import { virtualIpChecks } from './checks/vip.ts';
 import { describeStart, keepalivedChecks, hostDrainedChecks } from './checks/keepalived.ts';
 import { apiserverChecks } from './checks/apiservers.ts';
-import { formatEndpoint } from '../../lib/net.ts';
+import { formatEndpoint, includesEndpoint } from '../../lib/net.ts';
 import { hasOwnRules, isApiserver, localRouteChecks, ruleChecks } from './checks/rules.ts';
 import type { HostProcess } from '../../lib/kernel/host.ts';
 import { findInstance } from '../../lib/keepalived/read.ts';
-import { isOneOf, listServers, kubeconfigChecks, kubeProxyChecks } from './checks/kube-proxy.ts';
+import { listServers, kubeconfigChecks, kubeProxyChecks } from './checks/kube-proxy.ts';
 import { serviceChecks } from './checks/services.ts';
 
 /** All that doctor has to tell of a host. */
@@ -281,7 +281,7 @@ function isHeldByKeepalived({ config, keepalived, processes }: HostFacts): boole
 
 /** Whether something of this host asks for the API at one of the virtual IPs already. */
 function isInUse(facts: HostFacts): boolean {
-  return listServers(facts).some((server) => isOneOf(facts.config.vips, server));
+  return listServers(facts).some((server) => includesEndpoint(facts.config.vips, server));
 }
 
 const manifest = filePaths.apiserverManifest;

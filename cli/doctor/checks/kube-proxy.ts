@@ -25,6 +25,7 @@ import {
   formatEndpoint,
   parseEndpoint,
   classifyAddress,
+  includesEndpoint,
   parseAddress,
   type Address,
 } from '../../../lib/net.ts';
@@ -347,7 +348,7 @@ export function listServers(facts: HostFacts): Endpoint[] {
 
 function describeAtVip({ reader, server, assessed, vips }: Asked): Finding | null {
   const local = findLocal(assessed, server.endpoint);
-  if (!reader.isNodes || local === null || !isOneOf(vips, server.endpoint)) return null;
+  if (!reader.isNodes || local === null || !includesEndpoint(vips, server.endpoint)) return null;
   return {
     title: `${basename(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
     why: `${reader.why} Point the file at this node.`,
@@ -360,7 +361,7 @@ function describePastVip({ reader, server, assessed, vips }: Asked): Finding | n
   const { endpoint } = server;
   const isHere = assessed.observation.addresses.some(({ address }) => address === endpoint.address);
   const scope = classifyAddress({ family: endpoint.family, text: endpoint.address });
-  if (isHere || isOneOf(vips, endpoint) || scope === 'loopback') return null;
+  if (isHere || includesEndpoint(vips, endpoint) || scope === 'loopback') return null;
   const isApiserver = assessed.health.has(formatEndpoint(endpoint));
   const local = reader.isNodes ? findLocal(assessed, endpoint) : null;
   const better = local ?? vips.find(({ family }) => family === endpoint.family);
@@ -381,11 +382,6 @@ function findLocal({ health, observation }: HostReading, { family }: Endpoint): 
   const all = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const own = (one: Endpoint) => observation.addresses.some(({ address }) => address === one.address);
   return all.find((one) => one.family === family && own(one)) ?? null;
-}
-
-/** Whether an endpoint is one of these. */
-export function isOneOf(endpoints: readonly Endpoint[], endpoint: Endpoint): boolean {
-  return endpoints.some((one) => formatEndpoint(one) === formatEndpoint(endpoint));
 }
 
 const kubeconfig = z.object({
