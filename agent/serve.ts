@@ -108,13 +108,8 @@ export interface PageSources {
 }
 
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
-export function createPages({
-  pod,
-  behindMs,
-  notReadyReason,
-  metrics,
-  status,
-}: PageSources): ReadonlyMap<string, Page> {
+export function createPages(sources: PageSources): ReadonlyMap<string, Page> {
+  const { pod, behindMs, notReadyReason, metrics, status } = sources;
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],

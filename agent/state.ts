@@ -330,12 +330,8 @@ function toUsable(text: string): Endpoint | null {
   return classifyAddress({ family: endpoint.family, text: endpoint.address }) === 'unicast' ? endpoint : null;
 }
 
-function toChecksum({
-  version,
-  savedAt,
-  endpoints,
-  former,
-}: Omit<z.output<typeof schema>, 'checksum'>): string {
+function toChecksum(content: Omit<z.output<typeof schema>, 'checksum'>): string {
+  const { version, savedAt, endpoints, former } = content;
   const text = JSON.stringify({ version, savedAt, endpoints, former });
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }

@@ -16,10 +16,8 @@ export function describeInSync(decision: VipDecision): string {
 }
 
 /** `kube-proxy: iptables (nft), reported at 127.0.0.1:10249`; in brackets what rules are written to. */
-export function describeKubeProxy({
-  proxyMode,
-  dialect,
-}: Pick<HostObservation, 'proxyMode' | 'dialect'>): string {
+export function describeKubeProxy(observation: Pick<HostObservation, 'proxyMode' | 'dialect'>): string {
+  const { proxyMode, dialect } = observation;
   return `kube-proxy: ${proxyMode.value} (${dialect.value}), ${proxyMode.seenIn}`;
 }
 
@@ -48,12 +46,13 @@ const unreadRoutes: LocalClientWarning = {
   command: null,
 };
 
-function describeChange({
-  kind,
-  route: { address, source },
-  reason,
-  command,
-}: LocalRouteChange): LocalClientWarning {
+function describeChange(change: LocalRouteChange): LocalClientWarning {
+  const {
+    kind,
+    route: { address, source },
+    reason,
+    command,
+  } = change;
   const text =
     kind === 'add'
       ? `this host connects to ${address} from ${address} itself: these connections hang when the VIP moves`
@@ -62,10 +61,8 @@ function describeChange({
 }
 
 /** `connects to 10.0.0.50:6443 from 10.0.0.11` for each VIP that is here and has another source. Pure. */
-export function describeSources({
-  decisions,
-  sources,
-}: Pick<HostReading, 'decisions' | 'sources'>): string[] {
+export function describeSources(reading: Pick<HostReading, 'decisions' | 'sources'>): string[] {
+  const { decisions, sources } = reading;
   return decisions.flatMap(({ vip }) => {
     const source = sources.get(vip.address);
     return source === undefined || source === vip.address
@@ -75,10 +72,11 @@ export function describeSources({
 }
 
 /** The virtual IPs that vipnat's rules on this host are about, and that the configuration does not name; sorted. Pure. */
-export function listUnnamedVips({
-  observation: { rulesets, nftRulesets },
-  decisions,
-}: Pick<HostReading, 'observation' | 'decisions'>): Endpoint[] {
+export function listUnnamedVips(reading: Pick<HostReading, 'observation' | 'decisions'>): Endpoint[] {
+  const {
+    observation: { rulesets, nftRulesets },
+    decisions,
+  } = reading;
   const named = new Set(decisions.map(({ vip }) => formatEndpoint(vip)));
   const seen = [...rulesets.flatMap(readFromIptables), ...nftRulesets.flatMap(readFromNft)];
   const others = new Map(seen.map((vip) => [formatEndpoint(vip), vip]));

@@ -103,10 +103,8 @@ export function describeMode(decision: Decision): string {
 }
 
 /** The modes of all VIPs, and whoever may answer: another text asks for other rules. */
-export function describeWanted({
-  decisions,
-  answerers,
-}: Pick<Assessment, 'decisions' | 'answerers'>): string {
+export function describeWanted(assessment: Pick<Assessment, 'decisions' | 'answerers'>): string {
+  const { decisions, answerers } = assessment;
   const apiservers = [...answerers.values()].map((endpoints) => endpoints.map(formatEndpoint).join());
   return [...decisions.map(describeMode), ...apiservers].join(';');
 }
@@ -155,13 +153,8 @@ interface ServingBasis {
  * listens on the VIP's port, or no other node is known to do better. A dead apiserver among live ones changes nothing; when all refuse connections, moving
  * would only add to it. Pure.
  */
-export function canServe({
-  decisions,
-  addresses,
-  health,
-  isListening,
-  isLeaving = false,
-}: ServingBasis): boolean {
+export function canServe(basis: ServingBasis): boolean {
+  const { decisions, addresses, health, isListening, isLeaving = false } = basis;
   const local = new Set(addresses.map(({ address }) => address));
   const facts = { local, health, isListening };
   if (isLeaving && decisions.length > 0 && decisions.every(({ vip }) => canLeave(vip, facts))) return false;
@@ -355,12 +348,8 @@ function describeUsable({ value, seenIn }: Usable): string {
   return `${countApiservers(value.length)} ${value.length === 1 ? 'is' : 'are'} usable (${seenIn})`;
 }
 
-function findPath({
-  proxyMode,
-  serviceChain,
-  virtualServer,
-}: Pick<VipFacts, 'proxyMode' | 'serviceChain' | 'virtualServer'>): ProxyPath | null {
-  return proxyMode.value === 'ipvs' ? virtualServer : serviceChain;
+function findPath(facts: Pick<VipFacts, 'proxyMode' | 'serviceChain' | 'virtualServer'>): ProxyPath | null {
+  return facts.proxyMode.value === 'ipvs' ? facts.virtualServer : facts.serviceChain;
 }
 
 function avoid(reason: string): Obstacle {

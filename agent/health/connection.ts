@@ -419,12 +419,8 @@ interface ApiserverOptions {
 }
 
 /** The real apiservers, over TCP and TLS. */
-export function createApiserver({
-  clock,
-  findAuthority,
-  readCredentials = noCredentials,
-  onNoDrainCheck = () => undefined,
-}: ApiserverOptions): Apiserver {
+export function createApiserver(options: ApiserverOptions): Apiserver {
+  const { clock, findAuthority, readCredentials = noCredentials, onNoDrainCheck = () => undefined } = options;
   return {
     // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0029).
     connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),

@@ -24,13 +24,9 @@ export function summarize(one: EndpointHealth): Health {
   };
 }
 
-function findStaleConnections({
-  state,
-  history,
-  hasStaleConnections,
-}: EndpointHealth): Health['staleConnections'] {
-  if (hasStaleConnections) return 'all';
-  return state === 'dead' && history.consecutiveTimeouts > 0 ? 'half-open' : 'none';
+function findStaleConnections(one: EndpointHealth): Health['staleConnections'] {
+  if (one.hasStaleConnections) return 'all';
+  return one.state === 'dead' && one.history.consecutiveTimeouts > 0 ? 'half-open' : 'none';
 }
 
 /** After its start, kube-apiserver refuses everybody for a second or two: until it has read its roles. */

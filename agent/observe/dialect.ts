@@ -29,14 +29,8 @@ interface DialectEvidence {
  * What vipnat's rules are written to: a table of its own where kube-proxy has one too, where there is no iptables, or where
  * iptables cannot show a table that vipnat would write to; else iptables. One for all VIPs.
  */
-export function chooseDialect({
-  configured,
-  iptables,
-  hasIptables,
-  hasNft,
-  isNftProxy,
-  unshowable,
-}: DialectEvidence): Sourced<Dialect> {
+export function chooseDialect(evidence: DialectEvidence): Sourced<Dialect> {
+  const { configured, iptables, hasIptables, hasNft, isNftProxy, unshowable } = evidence;
   if (configured === 'none') return { value: 'nftables', seenIn: '--iptables none' };
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };

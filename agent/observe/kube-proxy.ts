@@ -54,11 +54,8 @@ export function isProxyMode(answer: string | null): answer is Exclude<FoundProxy
 }
 
 /** A mode whose rules for the Service are there. */
-function findLive({
-  iptables,
-  hasIpvsServer,
-  hasNftEntryRule,
-}: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
+function findLive(evidence: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
+  const { iptables, hasIpvsServer, hasNftEntryRule } = evidence;
   const hooked = iptables.find(({ isHooked, entryRule }) => isHooked && entryRule !== null);
   if (hooked !== undefined) return toFinding(hooked);
   if (hasNftEntryRule) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };

@@ -170,13 +170,8 @@ function explainNode(action: string, node: string | undefined): string {
  * Who holds which seat, by the API alone; or moves seats.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials, SEATS_NOT_MOVED, and those of a request to the API
  */
-async function moveAndPrint({
-  config,
-  options,
-  screen,
-  stdout,
-  stderr,
-}: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
+async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
+  const { config, options, screen, stdout, stderr } = context;
   const clock = systemClock;
   const api = createSeatsApi(findClusterRoute(config, 'seats'), clock, options.namespace);
   const print = (words: string) => {

@@ -68,10 +68,10 @@ export function checkWebhookPort(port: string | null): string[] {
 }
 
 /** What is no device for Services without a class, or cannot be combined with the default class. */
-export function checkDefaultDevice({
-  defaultDevice,
-  defaultClass,
-}: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>): string[] {
+export function checkDefaultDevice(
+  options: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>,
+): string[] {
+  const { defaultDevice, defaultClass } = options;
   if (defaultDevice === null) return [];
   const rule = 'is not the name of a LoadBalancerDevice';
   // Both would serve a Service without a class that has such an annotation.

@@ -202,10 +202,8 @@ export function formatRestore({ plan, decisions }: PlannedRules): string {
 }
 
 /** What each tool reads, for programs. */
-export function describeTransactions({
-  transactions,
-}: Plan): { tool: string; family: Family; input: string }[] {
-  return transactions.map(({ family, dialect, input }) => ({
+export function describeTransactions(plan: Plan): { tool: string; family: Family; input: string }[] {
+  return plan.transactions.map(({ family, dialect, input }) => ({
     tool: toolName(family, dialect, 'restore'),
     family,
     input,

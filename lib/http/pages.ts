@@ -24,11 +24,8 @@ interface ProbePageSources {
 }
 
 /** `/metrics`, `/healthz` and `/readyz` of a program, by path. */
-export function createProbePages({
-  metrics,
-  health,
-  readiness,
-}: ProbePageSources): ReadonlyMap<string, Page> {
+export function createProbePages(sources: ProbePageSources): ReadonlyMap<string, Page> {
+  const { metrics, health, readiness } = sources;
   return new Map<string, Page>([
     ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
     ['/healthz', health],

@@ -40,11 +40,8 @@ interface NftProxySource {
  * The objects of kube-proxy's nftables table that say how one service is balanced; null without that table or
  * without nft. Only what is asked for by name is read: listing tables loads every table of the host (nft 1.0.6).
  */
-export async function readNftProxy({
-  family,
-  serviceChain,
-  limitMs,
-}: NftProxySource): Promise<NftProxyOutput | null> {
+export async function readNftProxy(source: NftProxySource): Promise<NftProxyOutput | null> {
+  const { family, serviceChain, limitMs } = source;
   if (!isInPath('nft')) return null;
   const list = (kind: 'map' | 'chain' | 'set', name: string) =>
     listObjects([kind, familyToNft[family], 'kube-proxy', name], limitMs);
