@@ -275,12 +275,6 @@ interface Refusal {
   readonly isAtVip: boolean;
 }
 
-/** Those of a source that can be apiservers, and why the others cannot. */
-interface Admission {
-  readonly admitted: readonly Endpoint[];
-  readonly refused: readonly Refusal[];
-}
-
 const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
   unspecified: 'an unspecified address',
   loopback: 'a loopback address',
@@ -291,14 +285,14 @@ const complaints: Readonly<Record<Exclude<Scope, 'unicast'>, string>> = {
 };
 
 /**
- * Which apiservers of a family are accepted from a source: whatever is balanced over becomes a rule. One at a virtual IP
- * would be a loop, and a source with more than any control plane has is not one of apiservers. Pure.
+ * Which apiservers of a family are accepted from a source, and why the others are not: whatever is balanced over becomes a
+ * rule. One at a virtual IP would be a loop, and a source with more than any control plane has is not one of apiservers. Pure.
  */
 export function admit(
   { value, seenIn }: Sourced<readonly Endpoint[]>,
   family: Family,
   vips: readonly Endpoint[],
-): Admission {
+): { readonly admitted: readonly Endpoint[]; readonly refused: readonly Refusal[] } {
   const own = value.filter((endpoint) => endpoint.family === family);
   if (own.length > maxEndpoints) {
     const complaint = `the list names ${own.length} apiservers, more than a control plane has`;

@@ -203,12 +203,6 @@ export function findCommandProblems(
   return command.check?.({ options, config, unreadable, unread, noVip }) ?? [];
 }
 
-/** Help or the version, to be printed as it is. */
-interface TextInvocation {
-  readonly kind: 'text';
-  readonly text: string;
-}
-
 /** A command, and what its own flags and words come to. */
 export interface CallInvocation extends LoadedCommand {
   readonly kind: 'call';
@@ -225,14 +219,15 @@ export interface CallInvocation extends LoadedCommand {
 }
 
 /**
- * Reads the command line, without the program's name. `width` is how many columns help may have: 80 unless given. Rejects as
- * CONFIG_INVALID where the command line is ambiguous: an unknown command, or an option without its value.
+ * Reads the command line, without the program's name; a text is help or the version, to be printed as it is. `width` is how many
+ * columns help may have: 80 unless given. Rejects as CONFIG_INVALID where the command line is ambiguous: an unknown command, or an
+ * option without its value.
  */
 export async function parseCommandLine(
   given: readonly string[],
   version: string,
   width: number = proseWidth,
-): Promise<TextInvocation | CallInvocation> {
+): Promise<{ readonly kind: 'text'; readonly text: string } | CallInvocation> {
   const args = expandHelp(given);
   const refusal = refuseFirstWord(args[0]);
   if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);

@@ -86,7 +86,9 @@ export function createDrainStore(folder: string): DrainStore {
         const lines = text.split('\n');
         // Without a date where it was made by hand.
         const since = toDate(lines[0] ?? '') ?? (await stat(location)).mtime;
-        return { since, vipStaysSince: readVipStays(lines) };
+        // None, and one that was torn, are no date.
+        const stays = lines.find((one) => one.startsWith(vipStays))?.slice(vipStays.length) ?? '';
+        return { since, vipStaysSince: toDate(stays) };
       },
     ),
     save: (since) => {
@@ -117,12 +119,6 @@ function orThrow<Result>(
 
 /** How the line begins that says so. */
 const vipStays = 'vip-stays ';
-
-/** Null for none, and for one that was torn. */
-function readVipStays(lines: readonly string[]): Date | null {
-  const line = lines.find((one) => one.startsWith(vipStays));
-  return line === undefined ? null : toDate(line.slice(vipStays.length));
-}
 
 function toDate(text: string): Date | null {
   const date = new Date(/^\d{4}-\d\d-\d\dT/.test(text) ? text.trim() : Number.NaN);

@@ -206,7 +206,8 @@ function warm(one: EndpointHealth, now: number): Verdict {
   const isWarm = history.readyAnswers >= readyToWarm;
   if (state === 'warming') {
     const warmed: Verdict = { state: 'ready', reason: `${readyToWarm} good answers` };
-    return isWarm && hasWaited(one, now) ? warmed : { state, reason };
+    const hasWaited = !isFlapping(one, now) || now - one.since >= flappingWarmMs;
+    return isWarm && hasWaited ? warmed : { state, reason };
   }
   return history.readyAnswers > 0
     ? { state: 'warming', reason: describeWarming(one, now, '/readyz answers ok again') }
@@ -395,11 +396,6 @@ const flappingWarmMs = 30_000;
 /** Whether it fell out of use so often lately that it has to be good for longer. Pure. */
 function isFlapping(one: EndpointHealth, now: number): boolean {
   return recentEjections(one, now).length > maxEjections;
-}
-
-/** Whether it has been good for long enough for its past. Pure. */
-function hasWaited(one: EndpointHealth, now: number): boolean {
-  return !isFlapping(one, now) || now - one.since >= flappingWarmMs;
 }
 
 /** When it fell out of use within the time that counts, oldest first. Pure. */

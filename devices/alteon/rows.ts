@@ -58,12 +58,6 @@ export function readOwned(holdings: Holdings): readonly Owned[] {
     .map(([mark, id]) => readBalancer(holdings, mark, id));
 }
 
-/** A listener, and the open connections of each of its members. */
-interface OwnedListener {
-  readonly listener: Listener;
-  readonly sessions: readonly (readonly [Member, number])[];
-}
-
 function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   const { rows, cluster } = holdings;
   const isOwn = (name: string) => name.startsWith(`${mark}_`);
@@ -86,7 +80,8 @@ function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
   return { balancer, memberToSessions: sumSessions(listeners.flatMap(({ sessions }) => sessions)) };
 }
 
-function readListener(holdings: Holdings, group: string, { protocol, port }: ParsedName): OwnedListener {
+/** A listener, and the open connections of each of its members. */
+function readListener(holdings: Holdings, group: string, { protocol, port }: ParsedName) {
   const { rows, memberToState, serverToSessions } = holdings;
   const found = [...rows.groupMember].flatMap(([key, { State }]) => {
     const [of, server = ''] = key.split('/');

@@ -59,24 +59,19 @@ export interface Backend {
   readonly forNodes: readonly string[];
 }
 
-/** The endpoints that can be used, and a sentence for each that cannot. */
-interface BackendListing {
-  readonly backends: readonly Backend[];
-  readonly refused: readonly string[];
-}
-
 type SliceEndpoint = NonNullable<ServiceSlice['endpoints']>[number];
 type ServicePort = NonNullable<ServiceSlice['ports']>[number];
 
 /**
- * The endpoints of a port in the slices of its Service: each once, by address and port. None may have one of `vips`, the addresses of
- * Services, which would lead back here. The address of a node is one as any other, on this node too: a program may serve there.
+ * The endpoints of a port in the slices of its Service: each once, by address and port, and a sentence for each that cannot be used. None
+ * may have one of `vips`, the addresses of Services, which would lead back here. The address of a node is one as any other, on this node
+ * too: a program may serve there.
  */
 export function listBackends(
   slices: readonly ServiceSlice[],
   query: PortQuery,
   vips: ReadonlySet<string>,
-): BackendListing {
+): { readonly backends: readonly Backend[]; readonly refused: readonly string[] } {
   const textToBackend = new Map<string, Backend>();
   const refused = new Set<string>();
   for (const { slice, port } of findSlices(slices, query)) {

@@ -142,14 +142,11 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
       parts.push(part);
     }
   } catch (error) {
-    if (bytes > 0 || !isBrokenOff(error)) throw error;
+    // Node says so of an answer that ends before its announced length.
+    const isBrokenOff = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+    if (bytes > 0 || !isBrokenOff) throw error;
   }
   return { status: response.statusCode ?? 0, text: Buffer.concat(parts).toString() };
-}
-
-/** Node says so of an answer that ends before its announced length. */
-function isBrokenOff(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ECONNRESET';
 }
 
 function explain(

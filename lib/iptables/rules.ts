@@ -187,7 +187,7 @@ export function mayMatch({ options }: Rule, packet: Packet): boolean {
 /** Whether a rule matches a packet, whatever of the packet is unknown. Pure and total. */
 export function surelyMatches({ options }: Rule, packet: Packet): boolean {
   return [...options].every(
-    ([option, value]) => isNoCondition(option) || holds(option, value, packet) === true,
+    ([option, value]) => noCondition.test(option) || holds(option, value, packet) === true,
   );
 }
 
@@ -200,9 +200,7 @@ function holds(printed: string, value: string, packet: Packet): boolean | null {
 }
 
 /** What names a match, a target or a comment. */
-function isNoCondition(option: string): boolean {
-  return /^(?:-m|-j|-g|--comment|--notrack)(?:#\d+)?$/.test(option);
-}
+const noCondition = /^(?:-m|-j|-g|--comment|--notrack)(?:#\d+)?$/;
 
 /** Whether it holds; null where it may and may not. */
 type Condition = (value: string, packet: Packet) => boolean | null;
@@ -420,7 +418,9 @@ function readOptions(words: readonly Word[]): Map<string, string> {
     if (!isQuoted && value === '!') {
       negation = '!';
     } else if (!isQuoted && /^--?[A-Za-z]/.test(value)) {
-      option = nameUniquely(`${negation}${value}`, optionToValues);
+      const name = `${negation}${value}`;
+      // A rule can have a match twice, for example two comments: the first keeps the plain name.
+      option = optionToValues.has(name) ? `${name}#${optionToValues.size}` : name;
       optionToValues.set(option, []);
       negation = '';
     } else {
@@ -430,11 +430,6 @@ function readOptions(words: readonly Word[]): Map<string, string> {
     }
   }
   return new Map([...optionToValues].map(([name, values]) => [name, values.join(' ')]));
-}
-
-/** A rule can have a match twice, for example two comments: the first keeps the plain name. */
-function nameUniquely(option: string, options: ReadonlyMap<string, unknown>): string {
-  return options.has(option) ? `${option}#${options.size}` : option;
 }
 
 interface Word {

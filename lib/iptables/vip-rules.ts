@@ -215,14 +215,10 @@ export function renderTables(
   };
 }
 
-interface ChainPlan {
-  readonly chain: string;
-  readonly hooks: readonly string[];
-  readonly rules: readonly RuleSpec[];
-}
-
 /** A shared chain without rules is not wanted at all. A VIP's own chain is wanted: for a VIP that its VIP holder serves, it is empty. */
-function toTable(plans: readonly ChainPlan[]): WantedTable {
+function toTable(
+  plans: readonly { chain: string; hooks: readonly string[]; rules: readonly RuleSpec[] }[],
+): WantedTable {
   const used = plans.filter(({ hooks, rules }) => hooks.length === 0 || rules.length > 0);
   return {
     chains: new Map(used.map(({ chain, rules }) => [chain, rules])),

@@ -92,15 +92,13 @@ export interface KeepalivedConfiguration {
 /** How the configuration of the keepalived for Services' addresses begins: a host can also have that of the API's virtual IP. */
 export const seatsMark = '# keepalived.conf by vipnat balancer';
 
-/** Which processes are of a keepalived that holds Services' addresses, and which are not. */
-interface KeepalivedParts {
-  readonly seats: readonly HostProcess[];
-  /** All others, be they keepalived or not. */
-  readonly others: readonly HostProcess[];
-}
-
-/** Tells them apart by the files that they were started with. One whose file cannot be read is none of the balancer's. Never rejects. */
-export async function partKeepalived(processes: readonly HostProcess[]): Promise<KeepalivedParts> {
+/**
+ * Tells the processes of a keepalived that holds Services' addresses from all others, be they keepalived or not, by the files that they
+ * were started with. One whose file cannot be read is none of the balancer's. Never rejects.
+ */
+export async function partKeepalived(
+  processes: readonly HostProcess[],
+): Promise<Readonly<Record<'seats' | 'others', readonly HostProcess[]>>> {
   const areSeats = await Promise.all(processes.map(isOfSeats));
   return {
     seats: processes.filter((_, at) => areSeats[at]),

@@ -68,13 +68,8 @@ async function hasRootOfFirst(): Promise<boolean> {
 async function readMountPoints(): Promise<ReadonlySet<string>> {
   const text = await readFile('/proc/self/mountinfo', 'utf8').catch(() => '');
   const points = text.split('\n').map((line) => line.split(' ')[4] ?? '/');
-  return new Set(
-    points.map((point) => point.replaceAll(/\\([0-7]{3})/g, (_, code: string) => fromOctal(code))),
-  );
-}
-
-function fromOctal(code: string): string {
-  return String.fromCharCode(Number.parseInt(code, 8));
+  const fromOctal = (_: string, code: string) => String.fromCharCode(Number.parseInt(code, 8));
+  return new Set(points.map((point) => point.replaceAll(/\\([0-7]{3})/g, fromOctal)));
 }
 
 /** A TCP socket of this network namespace that takes connections. */

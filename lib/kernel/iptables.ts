@@ -134,9 +134,12 @@ async function listRaw(table: string, limitMs: number): Promise<EarlyRules> {
 
 /**
  * What one backend's save tool prints for one family. A backend that holds no table is never touched by it, and its
- * text is empty. Null on a host that runs legacy only, for nft.
+ * text is empty. Null on a host that runs legacy only, for nft. All tables where none is named.
  */
-export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promise<SaveOutput | null> {
+export async function saveIptables(
+  toolbox: Toolbox,
+  source: RawSource & { readonly table?: string },
+): Promise<SaveOutput | null> {
   const { family, dialect, limitMs, table } = source;
   if (dialect === 'legacy' && !(await hasLegacyTables(family, table))) return { family, dialect, text: '' };
   const tool = await findSave(toolbox, family, dialect);
@@ -148,12 +151,6 @@ export async function saveIptables(toolbox: Toolbox, source: SaveSource): Promis
 /** Whose rules to read, and for how long the tool may take. */
 interface RawSource extends Pick<SaveOutput, 'family' | 'dialect'> {
   readonly limitMs: number;
-}
-
-/** Which of them. */
-interface SaveSource extends RawSource {
-  /** This one only; all by default. */
-  readonly table?: string;
 }
 
 /** A transaction for a dialect of iptables. */
@@ -188,20 +185,12 @@ export async function findRestore(
 export async function restoreIptables(
   toolbox: Toolbox,
   { family, dialect, input }: IptablesTransaction,
-  { limitMs, run = execTool }: WriteOptions,
+  { limitMs, run = execTool }: { readonly limitMs: number; readonly run?: RunTool },
 ): Promise<void> {
   const restore = await findRestore(toolbox, { family, dialect });
   if (restore === null) throw toolMissing(toolName(family, dialect, 'restore'));
   if (dialect === 'nft') await makeBaseChains(family, input, limitMs);
   await runTool({ ...restore, input, limitMs }, run);
-}
-
-/** How a write is made. */
-interface WriteOptions {
-  /** For how long a tool may take. */
-  readonly limitMs: number;
-  /** What runs it; execTool by default. */
-  readonly run?: RunTool;
 }
 
 /** Null on a host that runs legacy only; with neither backend's tool we would be blind. */

@@ -430,14 +430,12 @@ export class ForwardChains {
     const words = ['list', 'chain', layer, table, name];
     const call = { tool: 'nft', arguments: words, limitMs: this.#limitMs, isLowPriority: true } as const;
     const place = { family: layer, table, chain: name };
-    return await this.#memory.recall(place, async () => hasPassage(await runTool(call))).catch(() => false);
+    return await this.#memory.recall(place, async () => passage.test(await runTool(call))).catch(() => false);
   }
 }
 
-/** Whether a chain has the rule that `check` and `doctor` ask its owner for, with or without a counter and a comment. */
-function hasPassage(text: string): boolean {
-  return /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m.test(text);
-}
+/** The rule of a chain that `check` and `doctor` ask its owner for, with or without a counter and a comment. */
+const passage = /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m;
 
 /** The families whose connections a table of nftables other than vipnat's and iptables-nft's translates. None where nft is missing. */
 export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {

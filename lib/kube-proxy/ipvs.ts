@@ -90,7 +90,8 @@ export function listServersOnPort(
 ): FoundServer[] {
   return servers.flatMap(({ protocol: name, address, realServers, persistentSeconds: affinitySeconds }) => {
     if (name !== protocol.toUpperCase() || address?.family !== family || address.port !== port) return [];
-    const backends = findActive(realServers);
+    const active = realServers.filter(({ weight }) => weight > 0);
+    const backends = sortEndpoints(active.map(({ endpoint }) => endpoint));
     return [{ value: { clusterIp: address.address, port, backends, affinitySeconds }, seenIn: ipvsSource }];
   });
 }
@@ -129,10 +130,6 @@ function readAddress(text: string): Endpoint | null {
   const address = parseAddress(octets?.join('.') ?? ipv6);
   if (address === null) return null;
   return { family: address.family, address: address.text, port: Number.parseInt(port, 16) };
-}
-
-function findActive(realServers: readonly RealServer[]): Endpoint[] {
-  return sortEndpoints(realServers.filter(({ weight }) => weight > 0).map(({ endpoint }) => endpoint));
 }
 
 function unexpected(line: string): VipnatError {

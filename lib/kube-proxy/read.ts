@@ -330,7 +330,8 @@ const nftHashLength = 8;
  * Source: pkg/proxy/nftables/proxier.go, servicePortChainNameBase.
  */
 export function nftServiceChainName(service: ServicePortName): string {
-  return `service-${withHash(formatService(service))}`;
+  const name = formatService(service);
+  return `service-${hashToBase32(name, nftHashLength)}-${name}`;
 }
 
 /**
@@ -346,10 +347,6 @@ export function isNftAffinitySet(service: ServicePortName, name: string): boolea
 
 function formatService({ namespace, name, protocol, portName }: ServicePortName): string {
   return `${namespace}/${name}/${protocol}/${portName}`;
-}
-
-function withHash(name: string): string {
-  return `${hashToBase32(name, nftHashLength)}-${name}`;
 }
 
 /** RFC 4648, the alphabet of Go's base32.StdEncoding. */

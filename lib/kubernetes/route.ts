@@ -283,13 +283,14 @@ async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> 
   await config.applyToHTTPSOptions(options);
   const { ca, cert, key, rejectUnauthorized, auth } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  const given = Object.entries({ ca, cert, key, rejectUnauthorized });
   return {
     origin,
     host,
     port: url.port === '' ? 443 : Number(url.port),
     serverName: cluster.tlsServerName ?? host,
     isInCluster: false,
-    tls: dropUndefined({ ca, cert, key, rejectUnauthorized }),
+    tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     headers: toHeaders(options.headers, auth),
   };
 }
@@ -309,10 +310,6 @@ function toHeaders(
   const own = Object.entries(headers ?? {}).map(([name, value]) => [name, String(value).trim()] as const);
   const basic = auth ? [['Authorization', `Basic ${Buffer.from(auth).toString('base64')}`] as const] : [];
   return Object.fromEntries([...own, ...basic]);
-}
-
-function dropUndefined(tls: Record<string, unknown>): ApiAccess['tls'] {
-  return Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
 }
 
 function isFile(path: string): boolean {

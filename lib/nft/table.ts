@@ -77,7 +77,8 @@ function readSet({ kind, statements }: NftObject): NftSet {
   return {
     kind: kind === 'map' ? 'map' : 'set',
     declaration,
-    elements: isTimed(declaration)
+    // With a timeout they come and go by themselves.
+    elements: declaration.includes('timeout ')
       ? new Map()
       : readElements(
           statements.find(isElements) ?? '',
@@ -94,11 +95,6 @@ function toCanonical(text: string): string {
   const range = parseRange(text);
   const [block, ...more] = range === null ? [] : listBlocks(range);
   return block === undefined || more.length > 0 ? text : toPrefix(block);
-}
-
-/** Its elements come and go by themselves. */
-function isTimed(declaration: string): boolean {
-  return declaration.includes('timeout ');
 }
 
 function readElements(statement: string, readKey: (text: string) => string): Map<string, string> {
@@ -222,17 +218,13 @@ function openObject(line: string): OpenObject | null {
 
 function readStatement(object: OpenObject, line: string): void {
   object.open.push(line);
-  object.depth += countOpenBraces(line);
+  // nft cannot put a quote or a line break into a string.
+  const bare = line.replaceAll(/"[^"]*"/g, '');
+  object.depth += bare.split('{').length - bare.split('}').length;
   if (object.depth > 0) return;
   object.statements.push(object.open.join(' '));
   object.open = [];
   object.depth = 0;
-}
-
-/** nft cannot put a quote or a line break into a string. */
-function countOpenBraces(line: string): number {
-  const bare = line.replaceAll(/"[^"]*"/g, '');
-  return bare.split('{').length - bare.split('}').length;
 }
 
 function unexpected(problem: string, line: string): VipnatError {
@@ -326,20 +318,13 @@ function readComment(printed: string): string | null {
   return / comment "([^"]*)"$/.exec(printed)?.[1] ?? null;
 }
 
-/** One family's table as it shall be and as it is, each null where there is none. */
-interface TablePair {
-  readonly family: Family;
-  readonly wanted: NftTable | null;
-  readonly seen: SeenNftTable | null;
-}
-
 /**
  * The changes that turn vipnat's table into the wanted one, for one transaction. Wrong chains are filled again
  * in place: the hooks stay, and what sets hold. Only what cannot be changed, a hook or a set's declaration,
- * has the whole table replaced. Empty when in sync (I7).
+ * has the whole table replaced. Empty when in sync (I7). Each of both is null where there is none.
  */
 export function diffNftTable(
-  { family, wanted, seen }: TablePair,
+  { family, wanted, seen }: { family: Family; wanted: NftTable | null; seen: SeenNftTable | null },
   isKnownRendering: IsKnownRendering,
 ): Diff<NftChange> {
   const table = nameOwnTable(family);
