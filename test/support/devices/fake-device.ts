@@ -35,15 +35,8 @@ export interface FakeAnswer {
 
 /** Everything that a device can do. */
 const allCapabilities: Capabilities = {
-  methods: ['rr', 'lc', 'hash'],
-  weights: true,
-  drain: true,
-  sessions: true,
-  affinity: true,
-  ipv6: true,
-  udp: true,
-  atomicCommit: false,
-  pair: true,
+  ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true },
+  ...{ affinity: true, ipv6: true, udp: true, atomicCommit: false, pair: true },
   pendingChanges: false,
 };
 

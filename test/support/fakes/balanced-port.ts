@@ -6,10 +6,7 @@ import { balanceService } from '../../../balancer/services/frontend.ts';
 import { services, endpointSlices } from '../../../lib/api/service.ts';
 
 const place: Place = {
-  node: 'n1',
-  zone: 'a',
-  local: new Set(['10.77.0.11']),
-  vips: new Set(['10.77.0.60']),
+  ...{ node: 'n1', zone: 'a', local: new Set(['10.77.0.11']), vips: new Set(['10.77.0.60']) },
   uplinks: null,
 };
 const version = (object: KubeObject) => ({

@@ -34,12 +34,8 @@ export function makeDevice(
   const ready = { type: 'Ready', status: 'True', reason: 'Ready', message: 'The unit u1 is active.' };
   return devices.schema.parse({
     metadata: {
-      name,
-      uid: `uid of ${name}`,
-      resourceVersion: '5',
-      generation: 1,
-      finalizers: [finalizer],
-      ...metadata,
+      ...{ name, uid: `uid of ${name}`, resourceVersion: '5', generation: 1 },
+      ...{ finalizers: [finalizer], ...metadata },
     },
     spec: { driver: 'plain', cluster: 'c', units: ['u1'], addresses: ['10.9.0.1-10.9.0.4'], ...spec },
     status: condition === null ? undefined : { conditions: [{ ...ready, ...condition }], ...condition },

@@ -74,16 +74,7 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
     createStrayFilter(balances, formerPorts),
   );
   return {
-    kernel: { forgetFlows },
-    logger,
-    clock,
-    cleaner,
-    drains,
-    changes,
-    ended,
-    formerPorts,
-    unanswered,
-    host,
-    lines: () => logger.lines.map(({ message }) => message),
+    ...{ kernel: { forgetFlows }, logger, clock, cleaner, drains, changes, ended, formerPorts },
+    ...{ unanswered, host, lines: () => logger.lines.map(({ message }) => message) },
   };
 }

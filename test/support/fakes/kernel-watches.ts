@@ -3,11 +3,7 @@ import type { Clock, Cancel } from '../../../lib/clock.ts';
 
 /** How long after a change the real kernel's watch calls back at the latest. */
 const triggerToDelayMs: Record<Trigger, number> = {
-  'own-rules': 50,
-  'nft-generation': 50,
-  'xtables-lock': 1,
-  addresses: 100,
-  ipvs: 1000,
+  ...{ 'own-rules': 50, 'nft-generation': 50, 'xtables-lock': 1, addresses: 100, ipvs: 1000 },
   forwarding: 1000,
 };
 

@@ -23,10 +23,7 @@ export function createRecordingLogger(): RecordingLogger {
       lines.push({ level, message, fields });
     };
   return {
-    lines,
-    error: recordAt('error'),
-    warn: recordAt('warn'),
-    info: recordAt('info'),
+    ...{ lines, error: recordAt('error'), warn: recordAt('warn'), info: recordAt('info') },
     debug: recordAt('debug'),
   };
 }

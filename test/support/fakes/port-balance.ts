@@ -6,21 +6,9 @@ export function makePortBalance(
   more: Partial<PortBalance> = {},
 ): PortBalance {
   return {
-    family: 'ipv4',
-    service: 'default/web',
-    addresses: ['10.0.9.10'],
-    protocol: 'TCP',
-    port: 80,
-    method: 'random',
-    affinitySeconds: null,
-    sources: null,
-    keepsClient: false,
-    isHere: true,
-    relay: null,
-    backends,
-    present: backends,
-    draining: [],
-    drainMs: null,
+    ...{ family: 'ipv4', service: 'default/web', addresses: ['10.0.9.10'], protocol: 'TCP' },
+    ...{ port: 80, method: 'random', affinitySeconds: null, sources: null, keepsClient: false },
+    ...{ isHere: true, relay: null, backends, present: backends, draining: [], drainMs: null },
     ...more,
   };
 }

@@ -40,20 +40,12 @@ export function makeService(key: string, { metadata, spec, status }: Parts = {})
   const [namespace, name] = key.split('/');
   return services.schema.parse({
     metadata: {
-      namespace,
-      name,
-      uid: `uid of ${key}`,
-      resourceVersion: '10',
-      finalizers: [finalizer],
-      ...metadata,
+      ...{ namespace, name, uid: `uid of ${key}`, resourceVersion: '10' },
+      ...{ finalizers: [finalizer], ...metadata },
     },
     spec: {
-      type: 'LoadBalancer',
-      loadBalancerClass,
-      ipFamilies: ['IPv4'],
-      ipFamilyPolicy: 'SingleStack',
-      ports: [{ port: 80 }],
-      ...spec,
+      ...{ type: 'LoadBalancer', loadBalancerClass, ipFamilies: ['IPv4'] },
+      ...{ ipFamilyPolicy: 'SingleStack', ports: [{ port: 80 }], ...spec },
     },
     status,
   });
@@ -68,12 +60,8 @@ export function publish(...ips: readonly string[]): Fields {
 export function makePool(name: string, spec: Fields, { metadata, status }: Parts = {}): AddressPool {
   return addressPools.schema.parse({
     metadata: {
-      name,
-      uid: `uid of ${name}`,
-      resourceVersion: '10',
-      generation: 1,
-      finalizers: [finalizer],
-      ...metadata,
+      ...{ name, uid: `uid of ${name}`, resourceVersion: '10', generation: 1 },
+      ...{ finalizers: [finalizer], ...metadata },
     },
     spec,
     status,
@@ -183,13 +171,7 @@ export function makeNamespace(name: string, labels: Readonly<Record<string, stri
 export function makeCache(inventory: Inventory): Cache {
   const cache = new Cache({ isDefaultClass: false, gateTypes: toGateTypes([]) }, kinds);
   for (const source of [
-    'namespaces',
-    'nodes',
-    'pools',
-    'virtualIps',
-    'services',
-    'pods',
-    'earlySlices',
+    ...['namespaces', 'nodes', 'pools', 'virtualIps', 'services', 'pods', 'earlySlices'],
   ] as const)
     for (const object of inventory[source] ?? []) cache.take(source, { key: toKey(object), after: object });
   for (const report of inventory.reports ?? []) cache.takeReport(report.node, report);

@@ -23,12 +23,8 @@ function startReporter() {
   const renewals: Renewal[] = [];
   const way: { trip: Trip } = { trip: { thereMs: 1, backMs: 1 } };
   const reporter = new NodeReporter({
-    client: api.connect(() => way.trip),
-    clock,
-    node: 'w1',
-    namespace: 'vipnat-system',
-    onRenewed: (renewal) => renewals.push(renewal),
-    logger,
+    ...{ client: api.connect(() => way.trip), clock, node: 'w1', namespace: 'vipnat-system' },
+    ...{ onRenewed: (renewal) => renewals.push(renewal), logger },
   });
   const listTold = () => logger.lines.map(({ level, message }) => `${level}: ${message.split('.', 1)[0]}`);
   return { clock, api, logger, listTold, renewals, way, reporter };

@@ -13,13 +13,8 @@ function drain(connections: number | null): BalancerState['draining'][number] {
 
 const state: BalancerState = {
   ...{
-    services: 3,
-    left: ['default/web'],
-    elements: 40,
-    isFollowing: true,
-    behindMs: 0,
-    inUse: ['10.0.9.19'],
-    unreadable: [],
+    ...{ services: 3, left: ['default/web'], elements: 40, isFollowing: true, behindMs: 0 },
+    ...{ inUse: ['10.0.9.19'], unreadable: [] },
   },
   kinds: new Map([
     ['Service', true],

@@ -5,10 +5,7 @@ import { type Steps, playSteps, testSteps } from '../steps.ts';
 import { describe, expect } from '@jest/globals';
 
 /** Who waits for what, as the agent has it. */
-const ofAgent = {
-  awaited: ['start', 'verify', 'health', 'own-rules'],
-  urgent: ['own-rules'],
-} as const;
+const ofAgent = { awaited: ['start', 'verify', 'health', 'own-rules'], urgent: ['own-rules'] } as const;
 
 /** A queue that `looks` starts. */
 function start(options: {

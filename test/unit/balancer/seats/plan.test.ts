@@ -38,12 +38,7 @@ const plan = (
 /** By names: what tests compare. */
 const show = ({ seats, problems }: SeatsPlan) => ({
   seats: seats.map(({ name, anchor, device, vrid, place, advertMs, addresses }) => ({
-    name,
-    vrid,
-    place,
-    advertMs,
-    anchor: anchor.text,
-    device,
+    ...{ name, vrid, place, advertMs, anchor: anchor.text, device },
     addresses: addresses.map(({ address, device }) => `${address.text} ${device}`),
   })),
   problems,

@@ -18,10 +18,7 @@ function start(first: SaveOutput, chains: readonly ForwardChain[] = []) {
   const logger = createRecordingLogger();
   const lines = () => logger.lines.map(({ level, message }) => `${level} ${message}`);
   const host = {
-    output: first,
-    scripts: [] as string[],
-    reads: 0,
-    legacyReads: 0,
+    ...{ output: first, scripts: [] as string[], reads: 0, legacyReads: 0 },
     failure: null as Error | null,
   };
   const kernel: ForwardPorts['kernel'] = {

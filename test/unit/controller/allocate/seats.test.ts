@@ -12,14 +12,9 @@ type Parts = Partial<SeatsRequest> & {
 function assign({ before = [], spec = {}, ...others }: Parts = {}) {
   const pool = makePool('pool', before, { addresses: ['10.0.9.10-10.0.9.99'], seats: 4, ...spec });
   return assignSeats({
-    pool,
-    ranges: pool.spec.addresses.map(parseRange).filter((range) => range !== null),
-    isUsed: () => false,
-    findGiven: () => null,
-    nodes: ['node-1', 'node-2'],
-    others: { older: [], younger: [] },
-    reservedVrids: new Set(),
-    ...others,
+    ...{ pool, ranges: pool.spec.addresses.map(parseRange).filter((range) => range !== null) },
+    ...{ isUsed: () => false, findGiven: () => null, nodes: ['node-1', 'node-2'] },
+    ...{ others: { older: [], younger: [] }, reservedVrids: new Set(), ...others },
   });
 }
 

@@ -112,10 +112,7 @@ test('early EndpointSlices are looked at when a node of their pods gets another 
 test('a pod is looked at when a Service says that it gets no address', () => {
   const cache = makeCache({ services: [service], pods });
   const conditions = [{ type: 'vipnat.io/AddressReady', status: 'False', reason: 'NoAddress' }];
-  const after = makeService('apps/web', {
-    spec: { selector: { app: 'web' } },
-    status: { conditions },
-  });
+  const after = makeService('apps/web', { spec: { selector: { app: 'web' } }, status: { conditions } });
   const { keys } = cache.take('services', { key: 'apps/web', after });
   expect(keys).toContainEqual({ kind: 'Pod', key: 'apps/p0' });
   const again = { ...after, status: { ...after.status, loadBalancer: {} } };

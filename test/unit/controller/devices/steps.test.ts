@@ -221,8 +221,6 @@ test('a status that says what is known is not written again, though the API drop
   if (step.does !== 'write') throw new Error(step.does);
   const { status } = JSON.parse(
     JSON.stringify(step.write.body, (_key, value: unknown) => value ?? undefined),
-  ) as {
-    readonly status: object;
-  };
+  ) as { readonly status: object };
   expect(decideWith(status).does).not.toBe('write');
 });

@@ -23,9 +23,7 @@ describe('an AddressPool', () => {
     ];
     const nodes = [makeNode('node-1'), makeNode('node-2')];
     const reports = [makeReport('node-1', 1, { apiVips: ['10.0.9.51'] })];
-    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as {
-      status: { seats: Seat[] };
-    };
+    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as { status: { seats: Seat[] } };
     expect(status.seats).toMatchObject([
       { index: 0, vrid: 50, network: '10.0.9.10' },
       { index: 1, vrid: 53, network: '10.0.9.10' },
@@ -78,9 +76,7 @@ describe('an AddressPool', () => {
     const pools = [makePool('pool', { addresses: ['10.0.9.10'], ...spec }, { ...parts, status: { seats } })];
     const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'])];
     const write = getWrite(decide({ pools, virtualIps, nodes: [makeNode('new-1')] }, of));
-    expect(write.body).toMatchObject({
-      status: { seats: [makeSeat(0, '10.0.9.10', ['new-1'])] },
-    });
+    expect(write.body).toMatchObject({ status: { seats: [makeSeat(0, '10.0.9.10', ['new-1'])] } });
     const body = JSON.stringify(getWrite(decide({ pools, virtualIps, nodes: [] }, of)).body);
     expect(body).toContain('"reason":"NoNode"');
   });

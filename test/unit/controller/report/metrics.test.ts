@@ -29,16 +29,8 @@ const statistics = {
 
 function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
   const state = {
-    isLeading: true,
-    leader: 'c1',
-    view,
-    statistics,
-    writes: new Map(),
-    deviceCalls: new Map(),
-    kinds: new Map(),
-    unreadable: [],
-    webhook: null,
-    ...parts,
+    ...{ isLeading: true, leader: 'c1', view, statistics, writes: new Map() },
+    ...{ deviceCalls: new Map(), kinds: new Map(), unreadable: [], webhook: null, ...parts },
   };
   return listControllerSamples(state).map(({ name, labels, value }) => {
     const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);

@@ -59,9 +59,7 @@ test('a driver that never ends fails the check, and the others run', async () =>
 test('what a failed check has made is removed', async () => {
   const { results } = await run(
     (right) => ({ list: (signal) => right.list(signal), plan: () => Promise.reject(new Error('a bug')) }),
-    {
-      checks: choose('ensure-list'),
-    },
+    { checks: choose('ensure-list') },
   );
   expect(results).toMatchObject([{ outcome: 'failed', why: 'plan rejects: a bug' }]);
   expect(device.listObjects()).toEqual([]);

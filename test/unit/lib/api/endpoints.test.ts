@@ -24,11 +24,7 @@ const resource = toPodResource(types);
 const parse = (spec: object, annotations: Record<string, string> = {}) =>
   resource.schema.parse({
     metadata: {
-      name: 'web-0',
-      namespace: 'apps',
-      uid: 'u',
-      resourceVersion: '7',
-      annotations,
+      ...{ name: 'web-0', namespace: 'apps', uid: 'u', resourceVersion: '7', annotations },
       managedFields: [],
     },
     spec: { containers: [{ name: 'web', image: 'web:1' }], ...spec },

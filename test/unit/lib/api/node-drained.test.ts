@@ -4,10 +4,7 @@ import { describe, test, expect } from '@jest/globals';
 const read = (text: string) =>
   readDrained({
     metadata: {
-      name: 'default',
-      uid: 'u',
-      resourceVersion: '1',
-      generation: 1,
+      ...{ name: 'default', uid: 'u', resourceVersion: '1', generation: 1 },
       annotations: { 'vipnat.io/drained': text },
     },
   });

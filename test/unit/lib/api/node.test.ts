@@ -52,12 +52,7 @@ const report: NodeReport = {
   unresponsive: [{ node: 'w2', since: '2026-11-23T09:00:00.000Z' }],
   unsupported: ['SCTP'],
   draining: [
-    {
-      service: 'default/web',
-      endpoint: '10.244.1.2',
-      since: '2026-11-23T09:00:00.000Z',
-      connections: 3,
-    },
+    { service: 'default/web', endpoint: '10.244.1.2', since: '2026-11-23T09:00:00.000Z', connections: 3 },
   ],
   unheld: { 'default/1': '10.77.0.200 needs the interface eth9' },
   left: { 'default/web': 'it has more than 2000 source ranges' },

@@ -98,10 +98,7 @@ describe('the tables', () => {
   test('drop replies that conntrack calls INVALID, of whoever may answer any of the VIPs, and nothing else', () => {
     const [first, second] = backends;
     const balances = [[second, first].flatMap((one) => one ?? []), backends.slice(0, 1)].map(
-      (apiservers) => ({
-        ...direct,
-        apiservers,
-      }),
+      (apiservers) => ({ ...direct, apiservers }),
     );
     const { filter } = renderTables(balances);
     expect(filter.chains.get('VIPNAT-INPUT')).toEqual(

@@ -1,5 +1,4 @@
 import type { SaveOutput } from '../../../../lib/kernel/port.ts';
-import { readFileSync } from 'node:fs';
 import type { VipnatError } from '../../../../lib/errors.ts';
 import {
   parseSave,
@@ -11,12 +10,10 @@ import {
   hasSameIptablesMeaning,
 } from '../../../../lib/iptables/rules.ts';
 import { describe, test, expect } from '@jest/globals';
+import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 import { timeProcessor } from '../../../support/host/processor-time.ts';
 
 const nft = (text: string): SaveOutput => ({ family: 'ipv4', dialect: 'nft', text });
-
-const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 function catchError(text: string, output: Partial<SaveOutput> = {}): VipnatError | null {
   try {
@@ -40,13 +37,32 @@ COMMIT
 # Completed on Sat Nov 21 05:53:27 2026
 `;
 
+const countedNat = {
+  PREROUTING: ['-m comment --comment "a [0:0] -A \\"quoted\\" COMMIT" -j OWN', '-j ACCEPT'],
+  OWN: [''],
+};
+const incompatible = (table: string) => `# Table \`${table}' is incompatible, use 'nft' tool.\n`;
+const ownBaseChains = "# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.\n";
+
 describe('parseSave', () => {
-  test('keeps every rule of every chain, in order, without its chain', () => {
-    const nat = parseSave(nft(counted)).tables.get('nat');
-    expect([...(nat ?? [])]).toEqual([
-      ['PREROUTING', ['-m comment --comment "a [0:0] -A \\"quoted\\" COMMIT" -j OWN', '-j ACCEPT']],
-      ['OWN', ['']],
-    ]);
+  test.each([
+    ['keeps every rule of every chain, in order, without its chain', counted, { nat: countedNat }],
+    [
+      'leaves out a table that is not printed',
+      '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n',
+      { filter: { FORWARD: [] } },
+    ],
+    [
+      'leaves out tables that vipnat never reads',
+      '*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j ACCEPT\nCOMMIT\n',
+      {},
+    ],
+    ['finds an empty ruleset in empty text', '', {}],
+    ['reads a table with base chains of other tools', ownBaseChains + counted, { nat: countedNat }],
+  ])('%s', (_, text, wanted) => {
+    const { tables } = parseSave(nft(text));
+    const seen = [...tables].map(([table, chains]) => [table, Object.fromEntries(chains)]);
+    expect(Object.fromEntries(seen)).toEqual(wanted);
   });
 
   test('names where the rules are from', () => {
@@ -87,26 +103,6 @@ describe('parseSave', () => {
     expect([...tables]).toEqual([['nat', new Map([['OWN', rules]])]]);
   });
 
-  test('a chain without rules is there, a table that is not printed is not', () => {
-    const { tables } = parseSave(nft('*filter\n:FORWARD DROP [0:0]\nCOMMIT\n'));
-    expect(tables.get('filter')?.get('FORWARD')).toEqual([]);
-    expect([...tables.keys()]).toEqual(['filter']);
-  });
-
-  test('tables that vipnat never reads are left out', () => {
-    const { tables } = parseSave(nft('*raw\n:OUTPUT ACCEPT [0:0]\n-A OUTPUT -j ACCEPT\nCOMMIT\n'));
-    expect(tables.size).toBe(0);
-  });
-
-  test('empty text is an empty ruleset', () => {
-    expect(parseSave(nft('')).tables.size).toBe(0);
-  });
-
-  test('a table with base chains of other tools is read: iptables-nft-save 1.8.9 shows its own ones', () => {
-    const remark = "# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.\n";
-    expect(parseSave(nft(remark + counted)).tables.get('nat')?.size).toBe(2);
-  });
-
   test('100,000 rules take moments: a step for each earlier rule would take minutes', async () => {
     const rule = '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
     const text = `*nat\n:KUBE-SERVICES - [0:0]\n${rule.repeat(100_000)}COMMIT\n`;
@@ -118,32 +114,21 @@ describe('parseSave', () => {
 });
 
 describe('a table that iptables cannot show', () => {
-  const remark = (table: string) => `# Table \`${table}' is incompatible, use 'nft' tool.\n`;
-
-  test.each(['nat', 'filter', 'mangle'] as const)(
-    'is unread, with the command that shows it: %s',
-    (table) => {
-      const ruleset = parseSave(nft(remark(table)));
-      expect(ruleset).toMatchObject({ unread: [table], tables: new Map() });
-      const error = toIncompatible(ruleset, table);
-      expect(error.code).toBe('TABLE_INCOMPATIBLE');
-      expect(error.message).toContain('iptables-nft-save');
-      expect(error.message).toContain(`nft list table ip ${table}`);
-    },
-  );
-
-  test('is named with the family it is of', () => {
-    const ruleset = parseSave({ ...nft(remark('nat')), family: 'ipv6' });
-    expect(toIncompatible(ruleset, 'nat').message).toMatch(/ip6tables-nft-save.*nft list table ip6 nat/);
+  test.each([
+    ['ipv4', 'nat', /iptables-nft-save.*nft list table ip nat/],
+    ['ipv4', 'filter', /iptables-nft-save.*nft list table ip filter/],
+    ['ipv4', 'mangle', /iptables-nft-save.*nft list table ip mangle/],
+    ['ipv6', 'nat', /ip6tables-nft-save.*nft list table ip6 nat/],
+  ] as const)('is unread, with the command that shows it: %s %s', (family, table, message) => {
+    const ruleset = parseSave({ ...nft(incompatible(table)), family });
+    expect(ruleset).toMatchObject({ unread: [table], tables: new Map() });
+    const error = toIncompatible(ruleset, table);
+    expect([error.code, error.message]).toEqual(['TABLE_INCOMPATIBLE', expect.stringMatching(message)]);
   });
 
-  test('takes no other table along', () => {
-    const { tables, unread } = parseSave(nft(remark('mangle') + counted));
+  test('takes no other table along, and is nothing where vipnat never reads it', () => {
+    const { tables, unread } = parseSave(nft(incompatible('mangle') + incompatible('raw') + counted));
     expect([[...tables.keys()], unread]).toEqual([['nat'], ['mangle']]);
-  });
-
-  test('is nothing where vipnat never reads it', () => {
-    expect(parseSave(nft(remark('raw') + counted)).unread).toEqual([]);
   });
 });
 
@@ -179,74 +164,78 @@ describe('text that is no whole save output is an error that shows the line', ()
   });
 });
 
+const comment = (text: string) => ({ '-m': 'comment', '--comment': text });
+
 describe('a rule taken apart', () => {
-  test('has its options with their values, its comment and its target', () => {
-    const rule = parseRule(
-      '-d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j KUBE-SVC-X',
-    );
-    expect(rule).toMatchObject({ target: 'KUBE-SVC-X', comment: 'default/kubernetes:https cluster IP' });
-    expect(Object.fromEntries(rule.options)).toMatchObject({
-      '-d': '10.96.0.1/32',
-      '-p': 'tcp',
-      '--dport': '443',
-    });
+  test.each([
+    [
+      'has its options with their values, its comment and its target',
+      '-d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j SVC',
+      ['SVC', 'default/kubernetes:https cluster IP'],
+      {
+        ...{ '-d': '10.96.0.1/32', '-p': 'tcp', ...comment('default/kubernetes:https cluster IP') },
+        ...{ '-m#4': 'tcp', '--dport': '443', '-j': 'SVC' },
+      },
+    ],
+    [
+      'joins the values of an option that has several',
+      '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
+      ['ACCEPT', null],
+      { '-m': 'set', '--match-set': 'KUBE-CLUSTER-IP dst,dst', '-j': 'ACCEPT' },
+    ],
+    ['has no target without one', '-m comment --comment "counts"', [null, 'counts'], comment('counts')],
+    ['takes goto for a target', '-g VIPNAT', ['VIPNAT', null], { '-g': 'VIPNAT' }],
+    [
+      'has a negated option as another option',
+      '! -s 10.0.0.0/8 -m conntrack ! --ctstate NEW,INVALID -j DROP',
+      ['DROP', null],
+      { '!-s': '10.0.0.0/8', '-m': 'conntrack', '!--ctstate': 'NEW,INVALID', '-j': 'DROP' },
+    ],
+    [
+      'has the first of two comments as its comment',
+      '-m comment --comment "first" -m comment --comment "second" -j RETURN',
+      ['RETURN', 'first'],
+      { ...comment('first'), '-m#2': 'comment', '--comment#3': 'second', '-j': 'RETURN' },
+    ],
+    [
+      'holds together by quotes what looks like options',
+      '-m comment --comment "a -j VIPNAT ! --dport 1" -j ACCEPT',
+      ['ACCEPT', 'a -j VIPNAT ! --dport 1'],
+      { ...comment('a -j VIPNAT ! --dport 1'), '-j': 'ACCEPT' },
+    ],
+    [
+      'has what is escaped within quotes',
+      String.raw`-m comment --comment "an \"odd\" \\ one" -j ACCEPT`,
+      ['ACCEPT', 'an "odd" \\ one'],
+      { ...comment('an "odd" \\ one'), '-j': 'ACCEPT' },
+    ],
+    [
+      'takes nothing but dashes in quotes for a value',
+      '-j LOG --log-prefix "-p "',
+      ['LOG', null],
+      { '-j': 'LOG', '--log-prefix': '-p ' },
+    ],
+    [
+      'needs no quotes for a word',
+      '-m comment --comment word -j ACCEPT',
+      ['ACCEPT', 'word'],
+      { ...comment('word'), '-j': 'ACCEPT' },
+    ],
+  ])('%s', (_, text, [target, words], options) => {
+    const rule = parseRule(text);
+    expect(rule).toMatchObject({ target, comment: words });
+    expect(Object.fromEntries(rule.options)).toEqual(options);
   });
 
-  test('joins the values of an option that has several', () => {
-    expect(parseRule('-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT').options.get('--match-set')).toBe(
-      'KUBE-CLUSTER-IP dst,dst',
-    );
+  test.each(['', '   ', 'Bad argument', '"', '! ! !'])('has no target where it is none: %j', (text) => {
+    expect(parseRule(text).target).toBeNull();
   });
 
-  test('has no target without one, and takes goto for one', () => {
-    expect(parseRule('-m comment --comment "counts"').target).toBeNull();
-    expect(parseRule('-g VIPNAT').target).toBe('VIPNAT');
+  test('keeps the blanks of a comment: one that only looks like ours is a stranger’s', () => {
+    const text = '-m comment --comment " vipnat:SVxAs7mKbg1vbIGf" -j RETURN';
+    expect(parseRule(text).comment).toBe(' vipnat:SVxAs7mKbg1vbIGf');
+    expect(isOwnRule(text)).toBe(false);
   });
-
-  test('a negated option is another option', () => {
-    const { options } = parseRule('! -s 10.0.0.0/8 -m conntrack ! --ctstate NEW,INVALID -j DROP');
-    expect(options.get('!-s')).toBe('10.0.0.0/8');
-    expect(options.has('-s')).toBe(false);
-    expect(options.get('!--ctstate')).toBe('NEW,INVALID');
-  });
-
-  test('the first of two comments is the comment', () => {
-    const text = '-m comment --comment "first" -m comment --comment "second" -j RETURN';
-    expect(parseRule(text).comment).toBe('first');
-    expect([...parseRule(text).options.values()]).toContain('second');
-  });
-});
-
-describe('quotes', () => {
-  test('hold what looks like options together', () => {
-    const rule = parseRule('-m comment --comment "a -j VIPNAT ! --dport 1" -j ACCEPT');
-    expect(rule).toMatchObject({ target: 'ACCEPT', comment: 'a -j VIPNAT ! --dport 1' });
-    expect(rule.options.has('--dport')).toBe(false);
-  });
-
-  test('can be escaped within', () => {
-    expect(parseRule(String.raw`-m comment --comment "an \"odd\" \\ one" -j ACCEPT`).comment).toBe(
-      'an "odd" \\ one',
-    );
-  });
-
-  test('make an option of nothing but dashes a value', () => {
-    expect(parseRule('-j LOG --log-prefix "-p "').options.get('--log-prefix')).toBe('-p ');
-  });
-
-  test('are not needed by a word', () => {
-    expect(parseRule('-m comment --comment word -j ACCEPT').comment).toBe('word');
-  });
-});
-
-test('text that is no rule has no target', () => {
-  for (const text of ['', '   ', 'Bad argument', '"', '! ! !']) expect(parseRule(text).target).toBeNull();
-});
-
-test('a comment keeps its blanks: one that only looks like ours is a stranger’s', () => {
-  const text = '-m comment --comment " vipnat:SVxAs7mKbg1vbIGf" -j RETURN';
-  expect(parseRule(text).comment).toBe(' vipnat:SVxAs7mKbg1vbIGf');
-  expect(isOwnRule(text)).toBe(false);
 });
 
 const toFirst = { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination 10.0.0.1:6443' };
@@ -305,14 +294,11 @@ const rendered =
 const printed =
   '-p tcp -m comment --comment "vipnat:a" -m statistic --mode random --probability 0.33333333349 -m tcp -j DNAT --to-destination 10.0.0.1:6443';
 
-test('a rule means the same after the tool rounded its probability', () => {
-  expect(hasSameIptablesMeaning(rendered, printed)).toBe(true);
-});
-
-test('a rule means the same with or without the prefix length of one address', () => {
-  expect(hasSameIptablesMeaning('-d fd00::50 -p tcp -j VIPNAT', '-d fd00::50/128 -p tcp -j VIPNAT')).toBe(
-    true,
-  );
+test.each([
+  ['the tool rounded its probability', rendered, printed],
+  ['it has the length of one address', '-d fd00::50 -p tcp -j VIPNAT', '-d fd00::50/128 -p tcp -j VIPNAT'],
+])('a rule means the same after %s', (_, written, seen) => {
+  expect(hasSameIptablesMeaning(written, seen)).toBe(true);
 });
 
 test.each([

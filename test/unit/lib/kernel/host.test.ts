@@ -79,11 +79,7 @@ function run(line: string, path = process.env['PATH']) {
   const { stdout, stderr } = spawnSync(
     'bash',
     ['--norc', '-c', `${watch}; ${line}; echo "\${PIPESTATUS[@]}"`],
-    {
-      encoding: 'utf8',
-      env: { ...process.env, PATH: path },
-      timeout: 120_000,
-    },
+    { encoding: 'utf8', env: { ...process.env, PATH: path }, timeout: 120_000 },
   );
   return { statuses: stdout.trim().split('\n').at(-1), stderr };
 }

@@ -221,13 +221,7 @@ describe('the masquerade mark', () => {
 
 test('a host without kube-proxy shows nothing of it', () => {
   expect(view('')).toEqual({
-    entryRule: null,
-    affinitySeconds: null,
-    isHooked: false,
-    backends: null,
-    unwanted: null,
-    masqueradeMark: null,
-    hasIpvsRules: false,
-    hasKubeProxyChains: false,
+    ...{ entryRule: null, affinitySeconds: null, isHooked: false, backends: null },
+    ...{ unwanted: null, masqueradeMark: null, hasIpvsRules: false, hasKubeProxyChains: false },
   });
 });

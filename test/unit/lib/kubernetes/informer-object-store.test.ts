@@ -4,10 +4,7 @@ import { describe, test, expect } from '@jest/globals';
 import { ObjectStore } from '../../../../lib/kubernetes/informer.ts';
 
 const resource: Resource<ApiObject> = {
-  kind: 'Thing',
-  path: '/things',
-  selector: '',
-  schema: z.any(),
+  ...{ kind: 'Thing', path: '/things', selector: '', schema: z.any() },
   limits: { objects: 3, characters: 1000, page: null },
 };
 const thing = (name: string, resourceVersion: string): ApiObject => ({
