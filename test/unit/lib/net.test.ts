@@ -25,31 +25,25 @@ import { fc } from '../../support/random/fc.ts';
 const toEndpoints = (...texts: readonly string[]): Endpoint[] =>
   texts.map((text) => parseEndpoint(text)).filter((endpoint) => endpoint !== null);
 
+const at = (address: string, port: number): Endpoint => {
+  return { family: address.includes(':') ? 'ipv6' : 'ipv4', address, port };
+};
+
 describe('parseEndpoint', () => {
   test.each([
-    ['10.0.0.1:6443', { family: 'ipv4', address: '10.0.0.1', port: 6443 }],
-    ['[FD00::0:1]:443', { family: 'ipv6', address: 'fd00::1', port: 443 }],
-    ['10.0.0.1:1', { family: 'ipv4', address: '10.0.0.1', port: 1 }],
-    ['10.0.0.1:65535', { family: 'ipv4', address: '10.0.0.1', port: 65535 }],
-  ])('%s is an endpoint', (text, endpoint) => {
-    expect(parseEndpoint(text)).toEqual(endpoint);
-  });
-
-  test.each(['10.0.0.1', 'fd00::1'])('%s is one only with a default port', (text) => {
-    expect(parseEndpoint(text)).toBeNull();
-    expect(parseEndpoint(text, 6443)).toMatchObject({ address: text, port: 6443 });
-  });
-
-  test('a port that is given wins over the default', () => {
-    expect(parseEndpoint('10.0.0.1:8443', 6443)?.port).toBe(8443);
-  });
-
-  test('an IPv6 address that ends like a port is an address', () => {
-    expect(parseEndpoint('fd00::1:6443', 443)).toEqual({
-      family: 'ipv6',
-      address: 'fd00::1:6443',
-      port: 443,
-    });
+    ['10.0.0.1:6443', undefined, at('10.0.0.1', 6443)],
+    ['[FD00::0:1]:443', undefined, at('fd00::1', 443)],
+    ['10.0.0.1:1', undefined, at('10.0.0.1', 1)],
+    ['10.0.0.1:65535', undefined, at('10.0.0.1', 65_535)],
+    ['10.0.0.1', undefined, null],
+    ['fd00::1', undefined, null],
+    ['10.0.0.1', 6443, at('10.0.0.1', 6443)],
+    ['fd00::1', 6443, at('fd00::1', 6443)],
+    ['10.0.0.1:8443', 6443, at('10.0.0.1', 8443)],
+    // An address that ends like a port.
+    ['fd00::1:6443', 443, at('fd00::1:6443', 443)],
+  ])('%s, with the default port %s, is %j', (text, port, endpoint) => {
+    expect(parseEndpoint(text, port)).toEqual(endpoint);
   });
 
   test.each([
@@ -85,25 +79,21 @@ describe('sortEndpoints', () => {
 });
 
 describe('areSameEndpoints', () => {
-  test('order and repetition do not matter', () => {
-    expect(
-      areSameEndpoints(
-        toEndpoints('10.0.0.1:1', '10.0.0.2:1'),
-        toEndpoints('10.0.0.2:1', '10.0.0.1:1', '10.0.0.2:1'),
-      ),
-    ).toBe(true);
-  });
-
   test.each([
-    ['one is missing', ['10.0.0.1:1', '10.0.0.2:1'], ['10.0.0.1:1']],
-    ['a port differs', ['10.0.0.1:1'], ['10.0.0.1:2']],
-    ['one list is empty', ['10.0.0.1:1'], []],
-  ])('they differ when %s', (_, left, right) => {
-    expect(areSameEndpoints(toEndpoints(...left), toEndpoints(...right))).toBe(false);
-  });
-
-  test('two empty lists are the same', () => {
-    expect(areSameEndpoints([], [])).toBe(true);
+    [
+      'the same endpoints in another order, one of them twice',
+      '10.0.0.1:1 10.0.0.2:1',
+      '10.0.0.2:1 10.0.0.1:1 10.0.0.2:1',
+      true,
+    ],
+    ['one missing', '10.0.0.1:1 10.0.0.2:1', '10.0.0.1:1', false],
+    ['another port', '10.0.0.1:1', '10.0.0.1:2', false],
+    ['one list empty', '10.0.0.1:1', '', false],
+    ['both lists empty', '', '', true],
+  ])('two lists with %s', (_, left, right, expected) => {
+    expect(areSameEndpoints(toEndpoints(...left.split(' ')), toEndpoints(...right.split(' ')))).toBe(
+      expected,
+    );
   });
 });
 
@@ -177,27 +167,16 @@ test('merged ranges have each address once, in order', () => {
   expect(() => getNth(merged, 'ipv6', 1n)).toThrow(RangeError);
 });
 
-const parse = (texts: readonly string[]) => texts.map(parseAddress).filter((address) => address !== null);
-
 describe('addresses as CIDRs', () => {
   test.each([
-    [[], []],
-    [['10.0.9.10'], ['10.0.9.10/32']],
-    [['10.0.9.11', '10.0.9.10', '10.0.9.10'], ['10.0.9.10/31']],
-    [
-      ['10.0.9.7', '10.0.9.8', '10.0.9.9', '10.0.9.10', '10.0.9.11'],
-      ['10.0.9.7/32', '10.0.9.8/30'],
-    ],
-    [
-      ['fd00::1', 'fd00::2', 'fd00::3'],
-      ['fd00::1/128', 'fd00::2/127'],
-    ],
-    [
-      ['255.255.255.254', '255.255.255.255', '0.0.0.0'],
-      ['0.0.0.0/32', '255.255.255.254/31'],
-    ],
+    ['', ''],
+    ['10.0.9.10', '10.0.9.10/32'],
+    ['10.0.9.11 10.0.9.10 10.0.9.10', '10.0.9.10/31'],
+    ['10.0.9.7 10.0.9.8 10.0.9.9 10.0.9.10 10.0.9.11', '10.0.9.7/32 10.0.9.8/30'],
+    ['fd00::1 fd00::2 fd00::3', 'fd00::1/128 fd00::2/127'],
+    ['255.255.255.254 255.255.255.255 0.0.0.0', '0.0.0.0/32 255.255.255.254/31'],
   ])('%j are %j', (addresses, prefixes) => {
-    expect(toPrefixes(parse(addresses))).toEqual(prefixes);
+    expect(toPrefixes(addresses.split(' ').filter(Boolean).map(readAddress)).join(' ')).toBe(prefixes);
   });
 
   test('have exactly these, whatever they are', () => {
@@ -251,27 +230,18 @@ describe('parseAddress', () => {
   });
 });
 
-test.each([
-  ['10.0.0.50', 'unicast'],
-  ['100.64.0.1', 'unicast'],
-  ['192.0.2.1', 'unicast'],
-  ['8.8.8.8', 'unicast'],
-  ['fd00::1', 'unicast'],
-  ['2001:db8::1', 'unicast'],
-  ['0.0.0.0', 'unspecified'],
-  ['::', 'unspecified'],
-  ['127.0.0.1', 'loopback'],
-  ['127.8.9.10', 'loopback'],
-  ['::1', 'loopback'],
-  ['169.254.1.1', 'linkLocal'],
-  ['fe80::1', 'linkLocal'],
-  ['224.0.0.18', 'multicast'],
-  ['ff02::12', 'multicast'],
-  ['255.255.255.255', 'broadcast'],
-  ['::ffff:10.0.0.1', 'ipv4Mapped'],
-])('%s is %s', (text, scope) => {
-  const address = parseAddress(text);
-  expect(address === null ? null : classifyAddress(address)).toBe(scope);
+const scopeToAddresses = {
+  unicast: ['10.0.0.50', '100.64.0.1', '192.0.2.1', '8.8.8.8', 'fd00::1', '2001:db8::1'],
+  unspecified: ['0.0.0.0', '::'],
+  loopback: ['127.0.0.1', '127.8.9.10', '::1'],
+  linkLocal: ['169.254.1.1', 'fe80::1'],
+  multicast: ['224.0.0.18', 'ff02::12'],
+  broadcast: ['255.255.255.255'],
+  ipv4Mapped: ['::ffff:10.0.0.1'],
+};
+
+test.each(Object.entries(scopeToAddresses))('the scope %s is that of %j', (scope, texts) => {
+  expect(texts.map((text) => classifyAddress(readAddress(text)))).toEqual(texts.map(() => scope));
 });
 
 test.each([

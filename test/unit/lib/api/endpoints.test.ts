@@ -94,19 +94,11 @@ describe('the weight of a pod', () => {
 
 describe('the weights of an EndpointSlice', () => {
   test('are read as they were written, without those that are usual, in one order', () => {
-    const weights = new Map([
-      ['fd00::9', 0],
-      ['10.1.0.5', 1],
-      ['10.1.0.4', 3],
-    ]);
-    const text = formatWeights(weights);
+    const usual = { '10.1.0.5': 1 };
+    const others = Object.entries({ '10.1.0.4': 3, 'fd00::9': 0 });
+    const text = formatWeights(new Map([...others.toReversed(), ...Object.entries(usual)]));
     expect(text).toBe('{"10.1.0.4":3,"fd00::9":0}');
-    expect(readWeights({ 'vipnat.io/weights': text })).toEqual(
-      new Map([
-        ['10.1.0.4', 3],
-        ['fd00::9', 0],
-      ]),
-    );
+    expect(readWeights({ 'vipnat.io/weights': text })).toEqual(new Map(others));
   });
 
   test('are not written where all are usual', () => {
@@ -155,28 +147,28 @@ describe('isSelected', () => {
   });
 });
 
-test('what is wrong with a selector is said', () => {
-  expect(findSelectorProblem(select('app', 'In', ['web']))).toBeNull();
-  expect(findSelectorProblem(select('app', 'Exists'))).toBeNull();
-  expect(findSelectorProblem(select('app', 'Like', ['w']))).toContain('operator Like of app');
-  expect(findSelectorProblem(select('app', 'In'))).toBe('In of app has no values');
-  expect(findSelectorProblem(select('app', 'Exists', ['web']))).toBe('Exists of app takes no values');
+test.each([
+  ['In', ['web'], null],
+  ['Exists', undefined, null],
+  ['Like', ['w'], expect.stringContaining('operator Like of app')],
+  ['In', undefined, 'In of app has no values'],
+  ['Exists', ['web'], 'Exists of app takes no values'],
+])('what is wrong with a selector is said: %s of %j', (operator, values, problem) => {
+  expect(findSelectorProblem(select('app', operator, values))).toEqual(problem);
 });
 
-test('a selector mentions a label in either part', () => {
-  expect(mentions({ matchLabels: { app: 'web' } }, 'app')).toBe(true);
-  expect(mentions(select('app', 'Exists'), 'app')).toBe(true);
-  expect(mentions(select('app', 'Exists'), 'tier')).toBe(false);
-  expect(mentions(null, 'app')).toBe(false);
+test.each([
+  [{ matchLabels: { app: 'web' } }, 'app', true],
+  [select('app', 'Exists'), 'app', true],
+  [select('app', 'Exists'), 'tier', false],
+  [null, 'app', false],
+])('a selector mentions a label in either part: %j, %s, %s', (selector, label, expected) => {
+  expect(mentions(selector, label)).toBe(expected);
 });
 
 const written = {
   metadata: {
-    name: 'web-vipnat-0',
-    namespace: 'apps',
-    uid: 'u',
-    resourceVersion: '7',
-    generation: 1,
+    ...{ name: 'web-vipnat-0', namespace: 'apps', uid: 'u', resourceVersion: '7', generation: 1 },
     labels: { 'vipnat.io/service-name': 'web' },
     annotations: { 'vipnat.io/weights': '{"10.1.0.5":0}' },
     ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: 'web', uid: 's' }],

@@ -1,11 +1,7 @@
-import { readFileSync } from 'node:fs';
+import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 import { describe, test, expect } from '@jest/globals';
 import { parseIpvs, findServiceServer } from '../../../../lib/kube-proxy/ipvs.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
-import type { VipnatError } from '../../../../lib/errors.ts';
-
-const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 const three = readCapture('proc-net-ip_vs.three-endpoints.txt');
 
@@ -72,14 +68,10 @@ describe('parseIpvs', () => {
     ['a real server without a weight', 'TCP  0A600001:01BB rr  \n  -> 0A000001:192B      Masq'],
     ['an IPv6 address that is none', 'TCP  [fd00::1::]:01BB rr  '],
   ])('%s is an error that shows the line', (_, text) => {
-    let error: VipnatError | undefined;
-    try {
-      parseIpvs(text);
-    } catch (thrown) {
-      error = thrown as VipnatError;
-    }
-    expect(error?.code).toBe('TOOL_OUTPUT_UNEXPECTED');
-    expect(error?.message).toContain(text.split('\n').at(-1));
+    const message = expect.stringContaining(text.split('\n').at(-1) ?? '');
+    expect(() => parseIpvs(text)).toThrow(
+      expect.objectContaining({ code: 'TOOL_OUTPUT_UNEXPECTED', message }),
+    );
   });
 });
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 import { test, expect, describe } from '@jest/globals';
 import {
   type ServicePortName,
@@ -9,10 +9,7 @@ import {
 } from '../../../../lib/kube-proxy/read.ts';
 import { webService } from '../../../support/kube-proxy/rules.ts';
 
-const capture = readFileSync(
-  new URL('../../../support/fixtures/captures/nft-kube-proxy.client-ip-affinity.txt', import.meta.url),
-  'utf8',
-);
+const capture = readCapture('nft-kube-proxy.client-ip-affinity.txt');
 
 /** The names of the capture's sets. */
 const sets = [...capture.matchAll(/^\tset (\S+) \{$/gm)].map(([, name = '']) => name);

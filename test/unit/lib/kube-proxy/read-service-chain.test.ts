@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 import {
   type ServicePortName,
   endpointChainName,
@@ -7,21 +7,15 @@ import {
   serviceChain,
   serviceChainName,
 } from '../../../../lib/kube-proxy/read.ts';
-import { parseEndpoint } from '../../../../lib/net.ts';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { describe, test, expect } from '@jest/globals';
 
-const capture = readFileSync(
-  new URL('../../../support/fixtures/captures/iptables-nft-save.three-endpoints.txt', import.meta.url),
-  'utf8',
-);
+const capture = readCapture('iptables-nft-save.three-endpoints.txt');
 
 const dns = { namespace: 'kube-system', name: 'kube-dns' };
 
-function nameEndpointChain(service: ServicePortName, text: string): string {
-  const endpoint = parseEndpoint(text);
-  if (endpoint === null) throw new Error(`${text} is no endpoint`);
-  return endpointChainName(service, endpoint);
-}
+const nameEndpointChain = (service: ServicePortName, text: string) =>
+  endpointChainName(service, toEndpoint(text));
 
 describe('service chains have the names that kube-proxy gives them', () => {
   test('default/kubernetes', () => {

@@ -1,16 +1,13 @@
-import { readFileSync } from 'node:fs';
 import type { SaveOutput } from '../../../../lib/kernel/port.ts';
 import {
   type IptablesProxyView,
   readIptablesProxy,
   kubernetesService,
 } from '../../../../lib/kube-proxy/read.ts';
+import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 import { parseSave } from '../../../../lib/iptables/rules.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
-
-const readCapture = (name: string) =>
-  readFileSync(new URL(`../../../support/fixtures/captures/${name}`, import.meta.url), 'utf8');
 
 const three = readCapture('iptables-nft-save.three-endpoints.txt');
 const allThree = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
@@ -23,6 +20,8 @@ function listBackends({ backends }: IptablesProxyView): string[] | null {
   return backends?.value.map(formatEndpoint) ?? null;
 }
 
+const kubernetesChain = 'KUBE-SVC-NPX46M4PTMTKRN6Y';
+const toClusterIp = '-A KUBE-SERVICES -d 10.96.0.1/32';
 const edgeLine = /^-A KUBE-SERVICES .*-j KUBE-SVC-NPX46M4PTMTKRN6Y\n/m;
 
 describe('a real kube-proxy in iptables mode', () => {
@@ -84,23 +83,18 @@ describe('the live edge', () => {
 
   test.each([
     ['another port', '--dport 443 -j KUBE-SVC-NPX', '--dport 8443 -j KUBE-SVC-NPX'],
-    [
-      'another protocol',
-      '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp',
-      '-A KUBE-SERVICES -d 10.96.0.1/32 -p udp',
-    ],
-    ['a range', '-A KUBE-SERVICES -d 10.96.0.1/32', '-A KUBE-SERVICES -d 10.96.0.0/16'],
-    ['every other address', '-A KUBE-SERVICES -d 10.96.0.1/32', '-A KUBE-SERVICES ! -d 10.96.0.1/32'],
-    ['another service', '-j KUBE-SVC-NPX46M4PTMTKRN6Y', '-j KUBE-SVC-CDGGSHYLG3RE2FKL'],
-    ['a comment', '-j KUBE-SVC-NPX46M4PTMTKRN6Y', '-m comment --comment KUBE-SVC-NPX46M4PTMTKRN6Y -j RETURN'],
+    ['another protocol', `${toClusterIp} -p tcp`, `${toClusterIp} -p udp`],
+    ['a range', toClusterIp, '-A KUBE-SERVICES -d 10.96.0.0/16'],
+    ['every other address', toClusterIp, '-A KUBE-SERVICES ! -d 10.96.0.1/32'],
+    ['another service', `-j ${kubernetesChain}`, '-j KUBE-SVC-CDGGSHYLG3RE2FKL'],
+    ['a comment', `-j ${kubernetesChain}`, `-m comment --comment ${kubernetesChain} -j RETURN`],
   ])('is not a rule for %s', (_, from, to) => {
     expect(three).toContain(from);
     expect(view(three.replace(from, to)).entryRule).toBeNull();
   });
 
   test('is the first rule that leads there: up to 1.23 external addresses do so as well, after the ClusterIP', () => {
-    const external =
-      '-A KUBE-SERVICES -d 192.0.2.9/32 -p tcp -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y\n';
+    const external = `-A KUBE-SERVICES -d 192.0.2.9/32 -p tcp -m tcp --dport 443 -j ${kubernetesChain}\n`;
     const seen = view(three.replace(edgeLine, (edge) => edge + external));
     expect(seen.entryRule?.value.clusterIp).toBe('10.96.0.1');
   });
@@ -124,33 +118,31 @@ describe('the live edge', () => {
   });
 });
 
-describe('rules of kube-proxy 1.21 and earlier', () => {
-  const old = three
-    .replace(edgeLine, (edge) => {
-      const mark =
-        '-A KUBE-SERVICES ! -s 10.244.0.0/16 -d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j KUBE-MARK-MASQ\n';
-      return mark + edge;
-    })
-    .replace(/^-A KUBE-SVC-NPX46M4PTMTKRN6Y ! -s .*\n/m, '')
-    .replaceAll(/"default\/kubernetes:https -> [^"]*"/g, '"default/kubernetes:https"');
-
-  test('have the same edge and backends, though the masquerade rule comes first', () => {
-    const seen = view(old);
-    expect(seen.entryRule?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
-    expect(listBackends(seen)).toEqual(allThree);
-  });
+test('rules of kube-proxy 1.21 and earlier have the same edge, though the masquerade rule comes first', () => {
+  const mark =
+    '-A KUBE-SERVICES ! -s 10.244.0.0/16 -d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j KUBE-MARK-MASQ\n';
+  const seen = view(
+    three
+      .replace(edgeLine, (edge) => mark + edge)
+      .replace(/^-A KUBE-SVC-NPX46M4PTMTKRN6Y ! -s .*\n/m, '')
+      .replaceAll(/"default\/kubernetes:https -> [^"]*"/g, '"default/kubernetes:https"'),
+  );
+  expect(seen.entryRule?.value).toEqual({ clusterIp: '10.96.0.1', port: 443 });
+  expect(listBackends(seen)).toEqual(allThree);
 });
 
 describe('the backends', () => {
-  test('are unknown when one of them cannot be read: half a list would look like a dead apiserver', () => {
-    expect(
-      view(three.replace('--to-destination 10.77.0.12:6443', '--to-destination 10.77.0.12')).backends,
-    ).toBeNull();
-    expect(view(three.replace(/^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '')).backends).toBeNull();
-  });
-
-  test('are none when the chain leads nowhere', () => {
-    expect(listBackends(view(three.replaceAll(/^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '')))).toEqual([]);
+  test.each([
+    [
+      'unknown when one cannot be read',
+      '--to-destination 10.77.0.12:6443',
+      '--to-destination 10.77.0.12',
+      null,
+    ],
+    ['unknown when one leads nowhere', /^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '', null],
+    ['none when the chain leads nowhere', /^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '', []],
+  ])('are %s: half a list would look like a dead apiserver', (_, from, to, expected) => {
+    expect(listBackends(view(three.replace(from, to)))).toEqual(expected);
   });
 });
 
@@ -178,9 +170,8 @@ describe('kube-proxy wants its chain gone', () => {
   });
 
   test('when the comment says so, whatever the address', () => {
-    expect(
-      view(withFilterRule(reject('default/kubernetes:https has no endpoints', '10.96.0.9'))).unwanted,
-    ).not.toBeNull();
+    const rule = reject('default/kubernetes:https has no endpoints', '10.96.0.9');
+    expect(view(withFilterRule(rule)).unwanted).not.toBeNull();
   });
 
   test.each([

@@ -75,38 +75,20 @@ describe('a kubeconfig', () => {
     expect((await readAccess?.())?.headers).toEqual({ Authorization: 'Bearer another' });
   });
 
+  const withCluster = (cluster: object) => () => writeKubeconfig({ cluster });
+  const withExec = () => writeKubeconfig({ user: { exec: { command: 'touch' } } });
   const bad: [string, () => string, RegExp][] = [
     ['is gone', () => '/nonexistent/admin.conf', /is not a readable file$/],
     ['is endless', () => '/dev/zero', /is not a readable file$/],
     ['is no YAML', () => write(`a: b: ${secret}`), /it is not a kubeconfig in YAML$/],
     ['is empty', () => write(''), /it is not a kubeconfig in YAML$/],
     ['is a list', () => write('[1, 2]'), /its current context names no cluster and user$/],
-    [
-      'has no server',
-      () => writeKubeconfig({ cluster: { server: '' } }),
-      /clusters\[0\]\.cluster\.server is missing$/,
-    ],
-    [
-      'has a server that is none',
-      () => writeKubeconfig({ cluster: { server: 5 } }),
-      /not a kubeconfig in YAML$/,
-    ],
-    [
-      'is for http',
-      () => writeKubeconfig({ cluster: { server: 'http://m1' } }),
-      /its server is not an https:\/\/ address$/,
-    ],
-    [
-      'has no CA',
-      () => writeKubeconfig({ cluster: { 'certificate-authority': 'x' } }),
-      /\/x cannot be read \(ENOENT\)$/,
-    ],
-    [
-      'starts a program',
-      () => writeKubeconfig({ user: { exec: { command: 'touch' } } }),
-      /another program, which vipnat/,
-    ],
-    ['goes by a proxy', () => writeKubeconfig({ cluster: { 'proxy-url': 'http://p' } }), /behind a proxy/],
+    ['has no server', withCluster({ server: '' }), /clusters\[0\]\.cluster\.server is missing$/],
+    ['has a server that is none', withCluster({ server: 5 }), /not a kubeconfig in YAML$/],
+    ['is for http', withCluster({ server: 'http://m1' }), /its server is not an https:\/\/ address$/],
+    ['has no CA', withCluster({ 'certificate-authority': 'x' }), /\/x cannot be read \(ENOENT\)$/],
+    ['starts a program', withExec, /another program, which vipnat/],
+    ['goes by a proxy', withCluster({ 'proxy-url': 'http://p' }), /behind a proxy/],
   ];
 
   const write = (text: string) => {
@@ -174,47 +156,48 @@ describe('the API is asked', () => {
     expect(list(host, { port })).toEqual(['10.0.0.12:6443', '10.0.0.11:6443', '10.0.0.13:6443']);
   });
 
-  test('where the credentials say, when that is another address, and then at those that are known', () => {
-    expect(list('10.0.0.13')).toEqual(['10.0.0.13:6443', '10.0.0.12:6443', '10.0.0.11:6443']);
-    expect(list('192.0.2.1', { port: 443 })).toEqual([
-      '192.0.2.1:443',
-      '10.0.0.12:6443',
-      '10.0.0.11:6443',
-      '10.0.0.13:6443',
-    ]);
-  });
+  const here = '10.0.0.12:6443';
+  const others = ['10.0.0.11:6443', '10.0.0.13:6443'];
+  const moved = { ...known, own: [toEndpoint('10.0.0.99:6443'), toEndpoint('10.0.0.50:6443')] };
+  const inCluster = { port: 443, isInCluster: true };
 
-  test('at the ClusterIP last, for it may lead nowhere', () => {
-    const servers = list('10.96.0.1', { port: 443, isInCluster: true });
-    expect(servers).toEqual(['10.0.0.12:6443', '10.0.0.11:6443', '10.0.0.13:6443', '10.96.0.1:443']);
-  });
-
-  test('by a name last, for it takes DNS', () => {
-    expect(list('api.example.com').at(-1)).toBe('api.example.com:6443');
+  test.each([
+    [
+      'where the credentials say, at another address',
+      '10.0.0.13',
+      {},
+      ['10.0.0.13:6443', here, '10.0.0.11:6443'],
+    ],
+    [
+      'where they say, then at those that are known',
+      '192.0.2.1',
+      { port: 443 },
+      ['192.0.2.1:443', here, ...others],
+    ],
+    [
+      'at the ClusterIP last, for it may lead nowhere',
+      '10.96.0.1',
+      inCluster,
+      [here, ...others, '10.96.0.1:443'],
+    ],
+    ['by a name last, for it takes DNS', 'api.example.com', {}, [here, ...others, 'api.example.com:6443']],
+  ])('%s', (_, host, more, servers) => {
+    expect(list(host, more)).toEqual(servers);
   });
 
   test('at this host’s own apiserver, which nobody names, after all who are named', () => {
-    const moved = { ...known, own: [toEndpoint('10.0.0.99:6443'), toEndpoint('10.0.0.50:6443')] };
-    expect(list('10.0.0.50', { known: moved })).toEqual([
-      '10.0.0.12:6443',
-      '10.0.0.11:6443',
-      '10.0.0.13:6443',
-      '10.0.0.99:6443',
-    ]);
-    expect(list('10.96.0.1', { port: 443, isInCluster: true, known: moved }).slice(-2)).toEqual([
-      '10.0.0.99:6443',
-      '10.96.0.1:443',
-    ]);
+    const named = [here, ...others, '10.0.0.99:6443'];
+    expect(list('10.0.0.50', { known: moved })).toEqual(named);
+    expect(list('10.96.0.1', { ...inCluster, known: moved })).toEqual([...named, '10.96.0.1:443']);
   });
 
-  test('on this host while no apiserver is known, for it may have one', () => {
-    expect(list('10.0.0.50', { known: nobody })).toEqual(['127.0.0.1:6443']);
-    expect(list('10.0.0.50', { port: 8443, known: nobody })).toEqual(['127.0.0.1:8443', '127.0.0.1:6443']);
-    expect(list('fd00:10:96::1', { port: 443, isInCluster: true, known: nobody })).toEqual([
-      '127.0.0.1:6443',
-      '[fd00:10:96::1]:443',
-    ]);
-    expect(list('10.0.0.11', { known: nobody })).toEqual(['10.0.0.11:6443']);
+  test.each([
+    ['10.0.0.50', {}, ['127.0.0.1:6443']],
+    ['10.0.0.50', { port: 8443 }, ['127.0.0.1:8443', '127.0.0.1:6443']],
+    ['fd00:10:96::1', inCluster, ['127.0.0.1:6443', '[fd00:10:96::1]:443']],
+    ['10.0.0.11', {}, ['10.0.0.11:6443']],
+  ])('on this host while no apiserver is known, for it may have one: %s %j', (host, more, servers) => {
+    expect(list(host, { ...more, known: nobody })).toEqual(servers);
   });
 });
 
