@@ -74,8 +74,11 @@ describe('a Lease of a node', () => {
     expect(await pass(10)).toBe(0);
     expect(await pass(300, false)).toBe(0);
     expect(living()).toEqual(['node-1']);
+    // Nor does it hear others while it is held up.
+    clock.stall(3_600_000);
+    expect(await pass(1)).toBe(0);
     // Six seconds of silence counted: they could have been the network's.
-    expect(await pass(23)).toBe(0);
+    expect(await pass(22)).toBe(0);
     expect(await pass(10)).toBe(1);
   });
 

@@ -8,10 +8,12 @@ const failed = 0x08;
 const permanent = 0x80;
 const interrupted = 0x10;
 
+const one = { bytes: [10, 0, 0, 50], index: 2, flags: permanent };
+
 describe("the host's addresses", () => {
   test('are in canonical text, of both families', async () => {
     const client = answering([
-      address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent }),
+      address(one),
       address({ bytes: [0xfd, ...Array.from({ length: 14 }, () => 0), 0x50], index: 3, flags: permanent }),
     ]);
     expect(await dumpAddresses(client)).toEqual([
@@ -21,38 +23,31 @@ describe("the host's addresses", () => {
   });
 
   test.each([tentative, failed])('that cannot be used yet or ever (flag %i) are left out', async (flags) => {
-    expect(await dumpAddresses(answering([address({ bytes: [10, 0, 0, 50], index: 2, flags })]))).toEqual([]);
+    expect(await dumpAddresses(answering([address({ ...one, flags })]))).toEqual([]);
   });
 
   test('are read again when they changed while they were read', async () => {
-    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const message = address(one);
     const client = answering([{ ...message, flags: interrupted }], [message, message]);
     expect(await dumpAddresses(client)).toHaveLength(2);
   });
 
   test('that never stop changing are those that either of the last two readings has, each once', async () => {
-    const make = (last: number) => ({
-      ...address({ bytes: [10, 0, 0, last], index: 2, flags: permanent }),
-      flags: interrupted,
-    });
+    const make = (last: number) => ({ ...address({ ...one, bytes: [10, 0, 0, last] }), flags: interrupted });
     const [first, second, third] = [make(1), make(2), make(3)];
     const client = answering([first, third], [second, third]);
-    expect((await dumpAddresses(client)).map((one) => one.address).toSorted()).toEqual([
-      '10.0.0.1',
-      '10.0.0.2',
-      '10.0.0.3',
-    ]);
+    const texts = (await dumpAddresses(client)).map(({ address: text }) => text).toSorted();
+    expect(texts).toEqual(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
   });
 
   test('of which one is cut short are a failure', async () => {
-    const message = address({ bytes: [10, 0, 0, 50], index: 2, flags: permanent });
+    const message = address(one);
     const client = answering([{ ...message, data: message.data.subarray(0, 6) }]);
     await expect(dumpAddresses(client)).rejects.toMatchObject({ code: 'NETLINK_FAILED' });
   });
 });
 
 describe('the digest of addresses', () => {
-  const one = { bytes: [10, 0, 0, 50], index: 2, flags: permanent };
   const digest = (...messages: readonly NetlinkMessage[]) => new AddressDigests().read(answering(messages));
 
   test.each([

@@ -9,35 +9,19 @@ import {
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
+import { type Steps, testSteps } from '../../steps.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 
 describe('a poll', () => {
-  test('takes the first look as what others are compared with, and calls back at changes only', async () => {
-    const { clock, changes, see, poll } = start(1);
-    await clock.advance(500);
-    expect(changes()).toBe(0);
-    see(2);
-    await clock.advance(50);
-    expect(changes()).toBe(1);
-    await clock.advance(500);
-    expect(changes()).toBe(1);
-    await poll.stop();
-  });
-
-  test('reports the first of a row of failures, goes on, and reports again after it has seen again', async () => {
-    const { clock, changes, problems, see, poll } = start(1);
-    await clock.advance(50);
-    see(new Error('EPERM'));
-    await clock.advance(500);
-    expect(problems).toEqual(['NETLINK_FAILED']);
-    see(2);
-    await clock.advance(50);
-    expect(changes()).toBe(1);
-    see(new Error('EPERM'));
-    await clock.advance(500);
-    expect(problems).toHaveLength(2);
-    await poll.stop();
+  testSteps(startPolling, {
+    'takes the first look as what others are compared with, and calls back at changes only':
+      'wait 500; changes 0; see 2; wait 50; changes 1; wait 500; changes 1; stop',
+    'reports the first of a row of failures, goes on, and reports again after it has seen again':
+      'wait 50; fail; wait 500; problems NETLINK_FAILED; see 2; wait 50; changes 1; fail; wait 500; ' +
+      'problems NETLINK_FAILED NETLINK_FAILED; stop',
+    'calls nobody back once it is stopped, and leaves nothing scheduled':
+      'wait 50; see 2; stop; wait 500; changes 0; rests',
   });
 
   test('looks at multiples of its interval, so that polls wake the processor together', async () => {
@@ -71,36 +55,33 @@ describe('a poll', () => {
     await stopped;
     expect(clock.pending).toBe(0);
   });
-
-  test('calls nobody back once it is stopped, and leaves nothing scheduled', async () => {
-    const { clock, changes, see, poll } = start(1);
-    await clock.advance(50);
-    see(2);
-    await poll.stop();
-    await clock.advance(500);
-    expect(changes()).toBe(0);
-    expect(clock.pending).toBe(0);
-  });
 });
 
-function start(first: number) {
+/** A poll of what is 1 at first. */
+function startPolling(): Steps {
   const clock = new FakeClock();
   const problems: string[] = [];
-  let seen: number | Error = first;
+  let look = () => Promise.resolve(1);
   let changes = 0;
   const poll = startPoll({
-    clock,
-    sample: () => (typeof seen === 'number' ? Promise.resolve(seen) : Promise.reject(seen)),
-    everyMs: () => 50,
-    onChange: () => {
-      changes += 1;
-    },
+    ...{ clock, sample: () => look(), everyMs: () => 50, onChange: () => void (changes += 1) },
     onProblem: ({ code }) => problems.push(code),
   });
-  const see = (next: number | Error) => {
-    seen = next;
+  return {
+    wait: (ms) => clock.advance(Number(ms)),
+    see: (seen) => (look = () => Promise.resolve(Number(seen))),
+    fail: () => (look = () => Promise.reject(new Error('EPERM'))),
+    stop: () => poll.stop(),
+    changes: (count) => {
+      expect(changes).toBe(Number(count));
+    },
+    problems: (codes) => {
+      expect(problems.join(' ')).toBe(codes);
+    },
+    rests: () => {
+      expect(clock.pending).toBe(0);
+    },
   };
-  return { clock, problems, see, poll, changes: () => changes };
 }
 
 function ignore(): void {

@@ -1,146 +1,106 @@
-import { beforeEach, expect, test } from '@jest/globals';
+import { expect } from '@jest/globals';
 import { LeaderElection } from '../../../../lib/kubernetes/leader.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';
+import { type Steps, testSteps } from '../../steps.ts';
 
-let clock: FakeClock;
-let api: LeaseApi;
-let told: string[];
-let trip: Trip;
+/** `noted=1 other=stays` */
+const readNotes = (texts: readonly string[]) =>
+  Object.fromEntries(texts.map((text) => text.split('=') as [string, string]));
 
-beforeEach(() => {
-  clock = new FakeClock();
-  api = new LeaseApi(clock);
-  told = [];
-  trip = { thereMs: 1, backMs: 1 };
-});
-
-function begin(identity: string, annotations?: Readonly<Record<string, string>>): LeaderElection {
-  const tell = (detail: string) => void told.push(`${clock.now()} ${identity} ${detail}`);
-  const election = new LeaderElection({
-    client: api.connect(() => trip),
-    clock,
-    random: () => 1,
-    lease: { namespace: 'vipnat', name: 'controller' },
-    identity,
-    ...(annotations === undefined ? {} : { annotations }),
-    onElected: () => {
-      tell('leads');
+/** Processes that come and go, over one Lease. */
+function createSteps(): Steps {
+  const clock = new FakeClock();
+  const api = new LeaseApi(clock);
+  const told: string[] = [];
+  const elections = new Map<string, LeaderElection>();
+  let trip: Trip = { thereMs: 1, backMs: 1 };
+  const begin = (identity: string, annotations: Readonly<Record<string, string>>) => {
+    const tell = (detail: string) => void told.push(`${clock.now()} ${identity} ${detail}`);
+    const election = new LeaderElection({
+      ...{ client: api.connect(() => trip), clock, random: () => 1, identity },
+      lease: { namespace: 'vipnat', name: 'controller' },
+      ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
+      onElected: () => {
+        tell('leads');
+      },
+      onLost: () => {
+        tell('leads no more');
+      },
+      onLeader: (leader) => {
+        tell(`hears of ${leader}`);
+      },
+      onProblem: ({ detail }) => {
+        tell(detail);
+      },
+    });
+    election.start();
+    elections.set(identity, election);
+  };
+  return {
+    begin: (text) => {
+      const [identity = '', ...notes] = text.split(' ');
+      begin(identity, readNotes(notes));
     },
-    onLost: () => {
-      tell('leads no more');
+    wait: (ms) => clock.advance(Number(ms)),
+    stop: (identity) => void elections.get(identity)?.stop(),
+    /** `trip 1 lost`: requests arrive after 1 ms, and answers never. */
+    trip: (text) => {
+      const [there, back] = text.split(' ');
+      trip = { thereMs: Number(there), backMs: back === 'lost' ? null : Number(back) };
     },
-    onLeader: (leader) => {
-      tell(`hears of ${leader}`);
+    remove: () => {
+      api.remove();
     },
-    onProblem: ({ detail }) => {
-      tell(detail);
+    /** Writes another name into the Lease. */
+    usurp: (holderIdentity) => {
+      const body = { metadata: { resourceVersion: '1' }, spec: { holderIdentity } };
+      void api.connect(() => trip).write({ title: '', method: 'PATCH', path: '', body }, 1000);
     },
-  });
-  election.start();
-  return election;
+    annotate: (text) => {
+      api.annotate(readNotes(text.split(' ')));
+    },
+    notes: (text) => {
+      expect(api.annotations).toEqual(readNotes(text.split(' ')));
+    },
+    /** For how long each may write, and whom it knows to lead: `4000 by a, 0 by a`. */
+    may: (text) => {
+      const seen = [...elections.values()].map(({ writeMs, leader }) => `${writeMs} by ${leader}`);
+      expect(seen.join(', ')).toBe(text);
+    },
+    lease: (json) => {
+      expect(api.spec).toMatchObject(JSON.parse(json) as object);
+    },
+    told: (pattern) => {
+      expect(told.join(', ')).toMatch(new RegExp(`^${pattern}$`));
+    },
+    losses: (count) => {
+      expect(told.filter((detail) => detail.endsWith('leads no more'))).toHaveLength(Number(count));
+    },
+  };
 }
 
-test('the first creates the Lease and leads; the second hears of it', async () => {
-  const first = begin('a');
-  await clock.advance(1000);
-  const second = begin('b');
-  await clock.advance(60_000);
-  expect(told).toEqual(['4 a leads', '1002 b hears of a']);
-  expect([first.writeMs, second.writeMs]).toEqual([4000, 0]);
-  expect([first.leader, second.leader]).toEqual(['a', 'a']);
-  expect(api.spec).toMatchObject({
-    holderIdentity: 'a',
-    leaseDurationSeconds: 15,
-    leaseTransitions: 0,
-    acquireTime: '2026-01-01T00:00:00.002000Z',
-  });
-});
-
-test('who leads notes what it is told on the Lease, and that stays when it leads no more', async () => {
-  const first = begin('a', { noted: '1' });
-  await clock.advance(1000);
-  expect(api.annotations).toEqual({ noted: '1' });
-  api.annotate({ noted: 'by another', other: 'stays' });
-  await clock.advance(5000);
-  expect(api.annotations).toEqual({ noted: '1', other: 'stays' });
-  void first.stop();
-  await clock.advance(100);
-  expect(api.annotations).toEqual({ noted: '1', other: 'stays' });
-  begin('b', { noted: '2' });
-  await clock.advance(5000);
-  expect(api.annotations).toEqual({ noted: '2', other: 'stays' });
-});
-
-test('who stops gives it back, and the other leads at its next look', async () => {
-  const first = begin('a');
-  await clock.advance(1000);
-  begin('b');
-  await clock.advance(10_000);
-  void first.stop();
-  await clock.advance(2400);
-  expect(told.slice(2)).toEqual([expect.stringMatching(/^1[123]\d\d\d b leads$/)]);
-  expect(api.spec).toMatchObject({ holderIdentity: 'b', leaseTransitions: 1 });
-});
-
-test('whose renewals do not arrive begins no write after 10 s, and leads again when they do', async () => {
-  const first = begin('a');
-  await clock.advance(8000);
-  trip = { thereMs: 1, backMs: null };
-  await clock.advance(7500);
-  expect(first.writeMs).toBe(4000);
-  await clock.advance(1500);
-  expect(first.writeMs).toBe(0);
-  expect(told.filter((detail) => detail.endsWith('leads no more'))).toHaveLength(1);
-  trip = { thereMs: 1, backMs: 1 };
-  await clock.advance(12_000);
-  expect(first.writeMs).toBe(4000);
-  expect(told.at(-1)).toMatch(/a leads$/);
-});
-
-test('another waits for 15 s since it last saw a renewal, whatever the dates say', async () => {
-  const lost = begin('a');
-  await clock.advance(1000);
-  const second = begin('b');
-  await clock.advance(10_000);
-  trip = { thereMs: 60_000, backMs: 1 };
-  await clock.advance(2100);
-  expect(lost.writeMs).toBe(4000);
-  trip = { thereMs: 1, backMs: 1 };
-  void lost.stop();
-  await clock.advance(60_000);
-  expect(second.writeMs).toBe(4000);
-});
-
-test('a deleted Lease is created anew by its holder, and not by another for 15 s', async () => {
-  const first = begin('a');
-  await clock.advance(1000);
-  const second = begin('b');
-  await clock.advance(5500);
-  api.remove();
-  await clock.advance(60_000);
-  expect(told).toEqual(['4 a leads', '1002 b hears of a']);
-  expect([first.writeMs, second.writeMs]).toEqual([4000, 0]);
-});
-
-test('the name of another in the Lease ends leading at once', async () => {
-  const first = begin('a');
-  await clock.advance(1000);
-  const stranger = api.connect(() => trip);
-  const version = String(1);
-  void stranger.write(
-    {
-      title: '',
-      method: 'PATCH',
-      path: '',
-      body: { metadata: { resourceVersion: version }, spec: { holderIdentity: 'x' } },
-    },
-    1000,
-  );
-  await clock.advance(2000);
-  expect(first.writeMs).toBe(0);
-  expect(told.slice(1)).toEqual([
-    expect.stringMatching(/hears of x$/),
-    expect.stringMatching(/leads no more$/),
-  ]);
+testSteps(createSteps, {
+  'the first creates the Lease and leads; the second hears of it':
+    'begin a; wait 1000; begin b; wait 60000; told 4 a leads, 1002 b hears of a; may 4000 by a, 0 by a; ' +
+    'lease {"holderIdentity":"a","leaseDurationSeconds":15,"leaseTransitions":0,"acquireTime":"2026-01-01T00:00:00.002000Z"}',
+  'who leads notes what it is told on the Lease, and that stays when it leads no more':
+    'begin a noted=1; wait 1000; notes noted=1; annotate noted=otherwise other=stays; wait 5000; ' +
+    'notes noted=1 other=stays; stop a; wait 100; notes noted=1 other=stays; begin b noted=2; wait 5000; ' +
+    'notes noted=2 other=stays',
+  'who stops gives it back, and the other leads at its next look':
+    'begin a; wait 1000; begin b; wait 10000; stop a; wait 2400; lease {"holderIdentity":"b","leaseTransitions":1}; ' +
+    String.raw`told 4 a leads, 1002 b hears of a, 1[123]\d\d\d b leads`,
+  'whose renewals do not arrive begins no write after 10 s, and leads again when they do':
+    'begin a; wait 8000; trip 1 lost; wait 7500; may 4000 by a; wait 1500; may 0 by a; losses 1; trip 1 1; ' +
+    'wait 12000; may 4000 by a; told .* a leads',
+  'another waits for 15 s since it last saw a renewal, whatever the dates say':
+    'begin a; wait 1000; begin b; wait 10000; trip 60000 1; wait 2100; may 4000 by a, 0 by a; trip 1 1; stop a; ' +
+    'wait 60000; may 0 by a, 4000 by b',
+  'a deleted Lease is created anew by its holder, and not by another for 15 s':
+    'begin a; wait 1000; begin b; wait 5500; remove; wait 60000; told 4 a leads, 1002 b hears of a; ' +
+    'may 4000 by a, 0 by a',
+  'the name of another in the Lease ends leading at once':
+    'begin a; wait 1000; usurp x; wait 2000; may 0 by x; ' +
+    String.raw`told 4 a leads, \d+ a hears of x, \d+ a leads no more`,
 });
