@@ -61,94 +61,79 @@ const isAnnotated = { annotations: { 'lb.zcloud.cn/vip': '10.9.0.1' }, finalizer
 const noClass = { loadBalancerClass: null };
 
 describe('a Service of a device', () => {
+  const foreign = make({ metadata: { finalizers: ['x.io/y'] } });
+  const fresh = make({ metadata: { finalizers: [] } });
+  const ofNone = make({ spec: { loadBalancerClass: 'vipnat.io/x' }, metadata: { finalizers: [] } });
+  const goes = { devices: [makeDevice('d', {}, ending)] };
+  const unread = { deviceStatus: 'unknown' };
+  const has = (address: string, reason: string) => `status [${address} Proxy] [${reason}`;
   test.each<[string, Service, DeviceInventory, string]>([
-    [
-      'gets the finalizer first',
-      make({ metadata: { finalizers: ['x.io/y'] } }),
-      {},
-      `finalizers x.io/y,${held}`,
-    ],
+    ['gets the finalizer first', foreign, {}, `finalizers x.io/y,${held}`],
     ['waits for the device', make(), {}, 'wait'],
     ['waits as long as nobody knows what the device has', make(served), {}, 'wait'],
     [
       'is published when the device serves it',
       make(),
       of('d'),
-      'status [10.9.0.1 Proxy] [Ready True] AddressReady',
+      `${has('10.9.0.1', 'Ready True')}] AddressReady`,
     ],
     ['is done then', make(served), of('d'), 'wait'],
-    ['is not published before', make(), of('d', { deviceStatus: 'unknown' }), 'wait'],
+    ['is not published before', make(), of('d', unread), 'wait'],
     [
       'says what fails',
       make(),
-      of('d', { deviceStatus: 'unknown', ...failed }),
+      of('d', { ...unread, ...failed }),
       'status [] [DeviceFailed False] DeviceFailed',
     ],
     [
       'keeps its address meanwhile',
       make(served),
-      of('d', { deviceStatus: 'unknown', ...failed }),
-      'status [10.9.0.1 Proxy] [DeviceFailed False] DeviceFailed',
+      of('d', { ...unread, ...failed }),
+      `${has('10.9.0.1', 'DeviceFailed False')}] DeviceFailed`,
     ],
     [
       'says what is left out',
       make(served),
       of('d', { remark: 'No UDP.' }),
-      'status [10.9.0.1 Proxy] [NotAsAsked True] NotAsAsked',
+      `${has('10.9.0.1', 'NotAsAsked True')}] NotAsAsked`,
     ],
     [
       'has another address when the device has it',
       make(served),
       of('d', { addresses: ['10.9.0.2'] }),
-      'status [10.9.0.2 Proxy] [Ready True] AddressReady',
+      `${has('10.9.0.2', 'Ready True')}] AddressReady`,
     ],
-    [
-      'of a device that is not there',
-      make({ spec: { loadBalancerClass: 'vipnat.io/x' }, metadata: { finalizers: [] } }),
-      {},
-      'status [] [NoDevice False] NoAddress',
-    ],
-    [
-      'of a device that goes',
-      make({ metadata: { finalizers: [] } }),
-      { devices: [makeDevice('d', {}, ending)] },
-      'status [] [NoDevice False] NoAddress',
-    ],
+    ['of a device that is not there', ofNone, {}, 'status [] [NoDevice False] NoAddress'],
+    ['of a device that goes', fresh, goes, 'status [] [NoDevice False] NoAddress'],
   ])('%s', (_, service, inventory, expected) => {
     expect(decide(service, inventory)).toBe(expected);
   });
 
   test('of a class like a device, where there are none, is nobody of ours', () => {
-    expect(decide(make({ metadata: { finalizers: [] } }), { devices: [] })).toBe('nothing');
+    expect(decide(fresh, { devices: [] })).toBe('nothing');
   });
 });
 
 describe('a Service that leaves a device', () => {
   const leaving = make({ ...served, metadata: { ...ending, finalizers: [held] } });
   const cleared = make({ metadata: { ...ending, finalizers: [held, former] } });
-  const moving = make({
-    ...served,
+  const gone = { deviceStatus: 'absent', addresses: [] };
+  const ofOtherType = make({ spec: { type: 'ClusterIP', loadBalancerClass: null } });
+  const toOther = {
     spec: { loadBalancerClass: 'vipnat.io/e' },
     metadata: { finalizers: [held, 'device.vipnat.io/e'] },
-  });
+  };
+  const moving = make({ ...served, ...toOther });
+  const conditions = [{ ...ready, message: '10.9.0.1: the device e serves it.' }];
+  const moved = make({ ...toOther, status: { ...publishOf('10.9.0.1'), conditions } });
   test.each<[string, Service, DeviceInventory, string]>([
     ['keeps all while nobody knows', leaving, {}, 'wait'],
     ['keeps all while the device has it', leaving, of('d'), 'wait'],
     ['says why it cannot', leaving, of('d', failed), 'status [] [DeviceFailed False] DeviceFailed'],
     ['says that the device is gone', leaving, { devices: [] }, 'status [] [NoDevice False] NoAddress'],
-    ['loses its address then', leaving, of('d', { deviceStatus: 'absent', addresses: [] }), 'status [] []'],
-    [
-      'loses its finalizers at last',
-      cleared,
-      of('d', { deviceStatus: 'absent', addresses: [] }),
-      'finalizers ',
-    ],
-    [
-      'of another type, too',
-      make({ spec: { type: 'ClusterIP', loadBalancerClass: null } }),
-      of('d', { deviceStatus: 'absent' }),
-      'finalizers ',
-    ],
+    ['loses its address then', leaving, of('d', gone), 'status [] []'],
+    ['loses its finalizers at last', cleared, of('d', gone), 'finalizers '],
+    ['of another type, too', ofOtherType, of('d', { deviceStatus: 'absent' }), 'finalizers '],
     [
       'for another keeps its address until that serves',
       moving,
@@ -161,20 +146,7 @@ describe('a Service that leaves a device', () => {
       both({}, { addresses: ['10.9.0.7'] }),
       'status [10.9.0.7 Proxy] [Ready True] AddressReady',
     ],
-    [
-      'for another lets the one before go',
-      make({
-        ...moving,
-        spec: { loadBalancerClass: 'vipnat.io/e' },
-        metadata: { finalizers: [held, 'device.vipnat.io/e'] },
-        status: {
-          ...publishOf('10.9.0.1'),
-          conditions: [{ ...ready, message: '10.9.0.1: the device e serves it.' }],
-        },
-      }),
-      both({ deviceStatus: 'absent', addresses: [] }, {}),
-      'finalizers device.vipnat.io/e',
-    ],
+    ['for another lets the one before go', moved, both(gone, {}), 'finalizers device.vipnat.io/e'],
   ])('%s', (_, service, inventory, expected) => {
     expect(decide(service, inventory)).toBe(expected);
   });
