@@ -34,12 +34,16 @@ const slice = (address: string) => ({
 });
 
 describe('a pool is refused, and its condition names the address and whose it is', () => {
-  test.each([
+  const kubernetes = makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } });
+  const apiVip = [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null);
+  const apiVips = ['10.0.9.19', 'nonsense'];
+  const heldPods = { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] };
+
+  test.each<[string, (cache: Cache) => Affected]>([
     ['10.0.9.20 belongs to the node x.', (cache) => cache.take('nodes', put(makeNode('x', {}, '10.0.9.20')))],
     [
       '10.0.9.16-10.0.9.31 belongs to the pods of the node x.',
-      (cache) =>
-        cache.take('nodes', put(node({ spec: { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] } }))),
+      (cache) => cache.take('nodes', put(node({ spec: heldPods }))),
     ],
     [
       '10.0.9.0-10.0.9.255 belongs to the pods of the node x.',
@@ -51,23 +55,15 @@ describe('a pool is refused, and its condition names the address and whose it is
     ],
     [
       "10.0.9.19 belongs to the API's virtual IP.",
-      (cache) => cache.takeReport('x', makeReport('x', 1, { apiVips: ['10.0.9.19', 'nonsense'] })),
+      (cache) => cache.takeReport('x', makeReport('x', 1, { apiVips })),
     ],
     ['10.0.9.12 belongs to an apiserver.', (cache) => cache.take('apiservers', put(slice('10.0.9.12')))],
     [
       '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',
-      (cache) =>
-        cache.take('services', put(makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } }))),
+      (cache) => cache.take('services', put(kubernetes)),
     ],
-    [
-      "10.0.9.11 belongs to the API's virtual IP.",
-      (cache) =>
-        cache.reserve(
-          [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null),
-          new Set(),
-        ),
-    ],
-  ] as readonly [string, (cache: Cache) => Affected][])('%s', (message, change) => {
+    ["10.0.9.11 belongs to the API's virtual IP.", (cache) => cache.reserve(apiVip, new Set())],
+  ])('%s', (message, change) => {
     const cache = begin();
     expect(findRefusal(cache)).toBeNull();
     expect(change(cache).keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
@@ -87,10 +83,8 @@ describe('a pool is refused, and its condition names the address and whose it is
 });
 
 test('a Service whose ClusterIP is in no pool is no news for pools', () => {
-  const { keys, wakes } = begin().take(
-    'services',
-    put(makeService('apps/a', { spec: { clusterIP: '10.96.0.7' } })),
-  );
+  const service = makeService('apps/a', { spec: { clusterIP: '10.96.0.7' } });
+  const { keys, wakes } = begin().take('services', put(service));
   expect(keys.map(({ kind }) => kind)).toEqual(['Service']);
   expect([...wakes]).toEqual([]);
 });
@@ -124,21 +118,17 @@ test('a node that has nothing yet is news: it may hold addresses', () => {
 
 describe('an address that a Service names for itself', () => {
   test('is news for the pools that have it, and for who waits for an address', () => {
-    const { keys, wakes } = begin().take(
-      'services',
-      put(makeService('apps/a', { spec: { externalIPs: ['10.0.9.12', '192.0.2.1'] } })),
-    );
+    const service = makeService('apps/a', { spec: { externalIPs: ['10.0.9.12', '192.0.2.1'] } });
+    const { keys, wakes } = begin().take('services', put(service));
     expect(keys).toContainEqual({ kind: 'AddressPool', key: 'pool' });
     expect([...wakes]).toEqual(['addresses']);
   });
 
+  const others = { loadBalancerClass: 'other.io/lb', loadBalancerIP: '10.0.9.10' };
+
   test.each([
     ['an external IP', { externalIPs: ['fd00:9:0::7'] }, ['fd00:9::7 of apps/a']],
-    [
-      "another load balancer's address",
-      { loadBalancerClass: 'other.io/lb', loadBalancerIP: '10.0.9.10' },
-      ['10.0.9.10 of apps/a'],
-    ],
+    ["another load balancer's address", others, ['10.0.9.10 of apps/a']],
     ['an address that it asks us for', { loadBalancerIP: '10.0.9.10' }, []],
   ])('%s', (_, spec, claimed) => {
     const cache = begin();

@@ -47,6 +47,7 @@ describe('an address that nodes cannot hold', () => {
       ),
     ],
   });
+  const [seat, unlike] = [{ 'pool/0': why }, { 'pool/1': why, '10.0.9.11': why }];
   const able = makeReport('node-2', 20);
   const refused = `${none}; False CannotBeHeld; ${noAddress}`;
   const nobody = (name: string): Decision => [
@@ -58,17 +59,11 @@ describe('an address that nodes cannot hold', () => {
   testDecisions({
     'is not published, by what nodes say of its seat': nobody('pool/0'),
     'is not published, by what nodes say of it': nobody('10.0.9.10'),
-    'is published where one of them can': [look({ 'pool/0': why }, [able]), published],
-    'is published where what they cannot hold is another': [
-      look({ 'pool/1': why, '10.0.9.11': why }, []),
-      published,
-    ],
-    'is not published where the one that could may not hold it': [
-      look({ 'pool/0': why }, [able], ['node-1']),
-      refused,
-    ],
+    'is published where one of them can': [look(seat, [able]), published],
+    'is published where what they cannot hold is another': [look(unlike, []), published],
+    'is not published where the one that could may not hold it': [look(seat, [able], ['node-1']), refused],
     'and is published stays so, and the condition says it': [
-      { ...look({ 'pool/0': why }, []), services: has() },
+      { ...look(seat, []), services: has() },
       `${stays}; False CannotBeHeld; ${noAddress}`,
     ],
   });
@@ -120,17 +115,12 @@ describe('an address that nodes have programmed', () => {
     expect([announce('19'), announce('20')]).toEqual(['wait nodes 4000', written]);
   });
 
+  const held = 'node-1 holds the seat pool/0, and';
+  const why = '10.0.9.10 is in no subnet';
+
   test.each([
-    [
-      { announced: '19' },
-      'NotAnnounced',
-      'node-1 holds the seat pool/0, and no interface there has the address yet',
-    ],
-    [
-      { unheld: { '10.0.9.10': '10.0.9.10 is in no subnet' } },
-      'NotAnnounced',
-      'node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet',
-    ],
+    [{ announced: '19' }, 'NotAnnounced', `${held} no interface there has the address yet`],
+    [{ unheld: { '10.0.9.10': why } }, 'NotAnnounced', `${held} cannot hold the address: ${why}`],
     [{ seats: [] }, 'NoSeatHolder', 'no living node says that it holds the seat pool/0'],
   ])('is never published where the holder says %j: %s', (said, reason, clause) => {
     const step = look(3_600_000, [makeReport('node-1', 30, said), other]);
@@ -168,15 +158,16 @@ describe('an address that is published, and that nobody holds', () => {
     };
   };
   const unheld = { '10.0.9.10': '10.0.9.10 is in no subnet' };
+  const gone = 'NoSeatHolder';
 
   testDecisions({
     'stays published, and is not ready when that has lasted for ten seconds': [
-      look('NoSeatHolder', 10_000),
+      look(gone, 10_000),
       `${stays}; False NoSeatHolder; ${noAddress}; later`,
       `"reason":"NoAddress","message":"${lost}"`,
     ],
     'is looked at again when a seat has had the time to move': [
-      look('NoSeatHolder', 4000, [], ready),
+      look(gone, 4000, [], ready),
       'wait nodes 6000',
     ],
     'is well where several nodes hold it for a moment': [
@@ -184,7 +175,7 @@ describe('an address that is published, and that nobody holds', () => {
       'nothing',
     ],
     'is well where its VirtualIP does not say yet that a node holds it again': [
-      look('NoSeatHolder', 60_000, ['pool/0'], ready),
+      look(gone, 60_000, ['pool/0'], ready),
       'nothing',
     ],
     'is not ready either where the node that holds the seat cannot hold it, and others could': [
@@ -196,7 +187,7 @@ describe('an address that is published, and that nobody holds', () => {
       '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet."',
     ],
     'is ready again when a node holds it': [
-      look('NoSeatHolder', 60_000, ['pool/0'], told),
+      look(gone, 60_000, ['pool/0'], told),
       `${stays}; True Ready; later`,
     ],
   });

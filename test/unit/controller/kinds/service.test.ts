@@ -24,6 +24,8 @@ describe('a Service that is to have none', () => {
   const services = [makeService('apps/a', deleted)];
   const reports = [makeReport('node-1', 20)];
   const foreign = { loadBalancerClass: 'other.io/lb' };
+  const shared = { loadBalancer: { ingress: [{ ip: '10.0.9.10' }, { ip: '192.0.2.7', ipMode: 'VIP' }] } };
+  const unheld = { metadata: { finalizers: [] }, spec: foreign, status: publish('10.0.9.10') };
   const known = { ...deleted.status, conditions: [{ type: addressReady, status: 'True' }] };
 
   testDecisions({
@@ -50,27 +52,13 @@ describe('a Service that is to have none', () => {
     ],
     'keeps what another load balancer wrote': [
       {
-        services: [
-          makeService('apps/a', {
-            spec: foreign,
-            status: { loadBalancer: { ingress: [{ ip: '10.0.9.10' }, { ip: '192.0.2.7', ipMode: 'VIP' }] } },
-          }),
-        ],
-        ...{ virtualIps: [leaving], reports },
+        services: [makeService('apps/a', { spec: foreign, status: shared })],
+        virtualIps: [leaving],
+        reports,
       },
       'PATCH Service apps/a; ingress 192.0.2.7 VIP',
     ],
-    'is not touched when nothing of it is ours': [
-      {
-        services: [
-          makeService('apps/a', {
-            ...{ metadata: { finalizers: [] }, spec: foreign },
-            status: publish('10.0.9.10'),
-          }),
-        ],
-      },
-      'nothing',
-    ],
+    'is not touched when nothing of it is ours': [{ services: [makeService('apps/a', unheld)] }, 'nothing'],
   });
 
   test('names the nodes that hold it up for a minute, also those that hold no address, and says it once', () => {
@@ -142,23 +130,12 @@ describe('ports of a Service that has its address', () => {
   const noSctp = list(null, 'vipnat.io/ProtocolNotSupported');
   const noMethod = list('vipnat.io/MethodNotSupported', 'vipnat.io/MethodNotSupported');
 
+  const untranslated = 'The kernel of node-1 cannot translate SCTP.';
+  const unknownMethod = 'vipnat does not have the method wrr: pods are chosen at random.';
+
   test.each<[string, string | null, string[], object[] | undefined, object[] | undefined, string | null]>([
-    [
-      'have their errors beside the address, and an event, where a kernel lacks SCTP',
-      null,
-      ['SCTP'],
-      undefined,
-      noSctp,
-      'The kernel of node-1 cannot translate SCTP.',
-    ],
-    [
-      'each have the error of an unknown method',
-      'wrr',
-      [],
-      undefined,
-      noMethod,
-      'vipnat does not have the method wrr: pods are chosen at random.',
-    ],
+    ['have their errors beside the address, and an event', null, ['SCTP'], undefined, noSctp, untranslated],
+    ['each have the error of an unknown method', 'wrr', [], undefined, noMethod, unknownMethod],
     ['get what lacks, and no second event', 'wrr', [], noMethod.slice(0, 1), noMethod, null],
     ['lose their entries when the owner asks for what there is', 'rr', [], noMethod, undefined, null],
   ])('%s', (...[, method, unsupported, known, written, message]) => {

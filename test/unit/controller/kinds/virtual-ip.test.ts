@@ -224,14 +224,13 @@ describe('a VirtualIP', () => {
       expect(expected).toContain(spec.seat);
     });
 
-    test('stays where it is otherwise', () => {
-      for (const [name, seat] of [
-        ['10.0.9.12', 1],
-        ['10.0.9.12', 0],
-        ['fd00:9::12', 2],
-        ['fd00:9::12', 3],
-      ] as const)
-        expect(JSON.stringify(look(name, seat, 2))).not.toContain('"seat"');
+    test.each([
+      ['10.0.9.12', 1],
+      ['10.0.9.12', 0],
+      ['fd00:9::12', 2],
+      ['fd00:9::12', 3],
+    ])('stays where it is otherwise: %s, the seat %i', (name, seat) => {
+      expect(JSON.stringify(look(name, seat, 2))).not.toContain('"seat"');
     });
   });
 
@@ -270,16 +269,12 @@ describe('a VirtualIP', () => {
     ['one node, while none holds it', 'node-1 finds', false],
     ['two that hold it, and find each other', 'node-1 holds finds, node-2 holds finds', false],
     [
-      'a node that holds it, beside a silent one that may hold it still',
+      'a holder, beside a silent node that may hold it still',
       'node-1 holds finds, node-2 holds silent',
       false,
     ],
-    ['a node that holds it, beside a silent one that did not', 'node-1 holds finds, node-2 silent', true],
-    [
-      'a node that holds it, beside one that is left out and has it still',
-      'node-1 holds finds, node-8 holds',
-      false,
-    ],
+    ['a holder, beside a silent node that was none', 'node-1 holds finds, node-2 silent', true],
+    ['a holder, beside one that is left out and has it still', 'node-1 holds finds, node-8 holds', false],
     ['nodes that may not hold the seat', 'node-1 holds, node-8 holds finds, node-9 holds finds', false],
   ])('that another host has it, published, counts from %s: %s', (_, said, isFound) => {
     const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2', 'node-3']);
