@@ -63,11 +63,16 @@ export class BalancerWorld {
     return this.api.leases.find(`vipnat-lb-${node}`);
   }
 
-  /** The log's texts of a level, or all. */
-  readLog(level?: string): string[] {
+  /** The log's texts of a level, or all; those that have this in them. */
+  readLog(level?: string, text = ''): string[] {
     return this.logger.lines
-      .filter((line) => level === undefined || line.level === level)
+      .filter((line) => (level === undefined || line.level === level) && line.message.includes(text))
       .map(({ message }) => message);
+  }
+
+  /** The scripts that nft has taken, from this one on, which have this in them. */
+  listScripts(from: number, text: string): string[] {
+    return this.kernel.scripts.slice(from).filter((script) => script.includes(text));
   }
 
   /** Starts a life of the balancer. */

@@ -59,11 +59,7 @@ test('this node has the pods of its own zone, also after its label has changed, 
   await until('10.244.2.2');
   putNode('n1', ready);
   await until('10.244.1.2');
-  expect(
-    world()
-      .readLog('info')
-      .filter((line) => line.includes('the node n1')),
-  ).toEqual([
+  expect(world().readLog('info', 'the node n1')).toEqual([
     'the node n1 shuts down: its pods get no new connection',
     'the node n1 stays: its pods get new connections again',
   ]);

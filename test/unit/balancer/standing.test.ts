@@ -12,11 +12,7 @@ describe('a balancer whose Lease cannot be renewed', () => {
     world().startBalancer();
     await world().pass(120);
     expect(await world().print()).toBe('');
-    expect(
-      world()
-        .readLog('error')
-        .filter((line) => line.includes('lets its table run out')),
-    ).toHaveLength(1);
+    expect(world().readLog('error', 'lets its table run out')).toHaveLength(1);
     world().api.leases.refusal = null;
     await untilServed();
   });

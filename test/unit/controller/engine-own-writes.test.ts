@@ -45,38 +45,43 @@ test('nothing is awaited for longer than that, and what was shown once is forgot
 });
 
 describe("a write to an object that is not the step's own", () => {
-  test('of which no answer came is read before the next step', () => {
-    const { judge, add } = beginRead(null, undefined);
-    expect([judge(null), judge(null, 1000)]).toEqual(['read', 'read']);
+  /** Versions: of before, and after; none stands for no answer. Then `VERSION MS is VERDICT`, or `add VERSION`, in turn. */
+  test.each([
     // It was written, and no list has it: the key waits, and looks again later.
-    add('7');
-    expect([judge(null), judge(null, 100)]).toEqual(['wait', 'read']);
-    expect([judge('7'), judge(null)]).toEqual(['clear', 'clear']);
-  });
-
-  test('of which no answer came, and which was not made, is done with once it is read', () => {
-    const { judge, add } = beginRead(null, undefined);
-    add(null);
-    expect(judge(null)).toBe('clear');
-  });
-
-  test('of which no answer came is done with when the informer shows any later version', () => {
-    expect(beginRead('5', undefined).judge('5')).toBe('read');
-    expect(beginRead('5', undefined).judge('6')).toBe('clear');
-    expect(beginRead('5', undefined).judge(null)).toBe('clear');
-    expect(beginRead(null, undefined).judge('6')).toBe('clear');
-  });
-
-  test('that the informer does not show in time is read before the next step', () => {
-    const { judge } = beginRead('5', '7');
-    expect([judge('5', 99), judge('5', 100), judge('7', 100)]).toEqual(['wait', 'read', 'clear']);
-  });
-
-  test('that is as the informer has it is done with, whatever versions look like', () => {
-    const { judge, add } = beginRead('a', 'b');
-    expect(judge('a', 100)).toBe('read');
-    add('a');
-    expect(judge('a', 100)).toBe('clear');
+    [
+      'of which no answer came is read',
+      'null none',
+      'null 0 is read, null 1000 is read, add 7, null 0 is wait',
+    ],
+    [
+      'that was not shown in time is read',
+      'null 7',
+      'null 0 is wait, null 100 is read, 7 0 is clear, null 0 is clear',
+    ],
+    [
+      'of which no answer came, and which was not made, is done with',
+      'null none',
+      'add null, null 0 is clear',
+    ],
+    ['of which no answer came is read where nothing is new', '5 none', '5 0 is read'],
+    ['of which no answer came is done with by a later version', '5 none', '6 0 is clear'],
+    ['of which no answer came is done with when it is gone', '5 none', 'null 0 is clear'],
+    ['of which no answer came is done with when it is there', 'null none', '6 0 is clear'],
+    [
+      'that changed is read when it is not shown in time',
+      '5 7',
+      '5 99 is wait, 5 100 is read, 7 100 is clear',
+    ],
+    ['that is as the informer has it is done with', 'a b', 'a 100 is read, add a, a 100 is clear'],
+  ])('%s (%s): %s', (_, versions, timeline) => {
+    const read = (text = '') => (text === 'null' ? null : text);
+    const [before, after] = versions.split(' ');
+    const { judge, add } = beginRead(read(before) ?? null, after === 'none' ? undefined : read(after));
+    for (const step of timeline.split(', ')) {
+      const [version, ms, , verdict] = step.split(' ');
+      if (version === 'add') add(read(ms));
+      else expect([step, judge(read(version), Number(ms))]).toEqual([step, verdict]);
+    }
   });
 });
 

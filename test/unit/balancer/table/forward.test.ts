@@ -12,6 +12,8 @@ function save(policy: string, forward: readonly string[] = [], more: readonly st
   return { family: 'ipv4', dialect: 'nft', text };
 }
 
+const readRules = (script = '') => script.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD'));
+
 /** A host whose iptables prints what it was last told. */
 function start(first: SaveOutput, chains: readonly ForwardChain[] = []) {
   const clock = new FakeClock();
@@ -30,7 +32,7 @@ function start(first: SaveOutput, chains: readonly ForwardChain[] = []) {
     },
     restore: ({ input }) => {
       host.scripts.push(input);
-      const rules = input.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD'));
+      const rules = readRules(input);
       host.output = rules.length === 0 ? save('ACCEPT') : save('DROP', ['-j VIPLB-FORWARD'], rules);
       return Promise.resolve();
     },
@@ -70,10 +72,8 @@ describe('a host that drops forwarded packets', () => {
     await keep(['10.0.9.10']);
     expect(host.scripts[1]).not.toContain(' FORWARD ');
     expect(host.scripts[1]).toContain('--ctorigdst 10.0.9.10/32 -j ACCEPT');
-    host.output = {
-      ...host.output,
-      text: host.output.text.replace('-A FORWARD', '-A FORWARD -i eth9 -j REJECT\n-A FORWARD'),
-    };
+    const text = host.output.text.replace('-A FORWARD', '-A FORWARD -i eth9 -j REJECT\n-A FORWARD');
+    host.output = { ...host.output, text };
     await clock.advance(5000);
     await keep(['10.0.9.10'], true);
     expect(host.scripts).toHaveLength(3);
@@ -95,7 +95,7 @@ describe('a host that drops forwarded packets', () => {
     const { host, keep } = start(save('DROP', forward));
     await keep(vips);
     expect(host.scripts[0]).toContain(`\n${insertion}-j VIPLB-FORWARD\n`);
-    const rules = host.scripts[0]?.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD')) ?? [];
+    const rules = readRules(host.scripts[0]);
     const at = Number(insertion.split(' ')[2]) - 1;
     const hooked = forward.toSpliced(at, 0, '-j VIPLB-FORWARD');
     host.output = save('DROP', hooked, rules);
@@ -106,7 +106,7 @@ describe('a host that drops forwarded packets', () => {
   test('moves a hook behind a policy engine that came later', async () => {
     const { host, keep } = start(save('DROP'));
     await keep(vips);
-    const rules = host.scripts[0]?.split('\n').filter((line) => line.startsWith('-A VIPLB-FORWARD')) ?? [];
+    const rules = readRules(host.scripts[0]);
     host.output = save('DROP', ['-j VIPLB-FORWARD', '-j cali-FORWARD'], rules);
     await keep(['10.0.9.10']);
     expect(host.scripts[1]).toMatch(/-D FORWARD -j VIPLB-FORWARD\n[^]*-I FORWARD 2 -j VIPLB-FORWARD\n/);

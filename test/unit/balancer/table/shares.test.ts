@@ -20,15 +20,10 @@ function start() {
   const clock = new FakeClock();
   const changed: (readonly string[])[] = [];
   const shares = new ConnectionShares({ clock, onChange: (services) => changed.push(services) });
-  /** A walk that sees so many connections of each pod; null where it fails. `meanwhile` comes before its end. */
-  const count = async (
-    balance: PortBalance,
-    counts: readonly number[] | null,
-    meanwhile = () => undefined,
-  ) => {
+  /** A walk that sees so many connections of each pod. `meanwhile` comes before its end. */
+  const count = async (balance: PortBalance, counts: readonly number[], meanwhile = () => undefined) => {
     await clock.advance(5000);
     const tally = shares.begin();
-    if (counts === null) return;
     for (const [at, flow] of toFlows(balance, balance.backends).entries())
       for (let left = counts[at] ?? 0; left > 0; left -= 1)
         tally?.see(describeFlow(flow), { ...flow, isOpen: true, isAnswered: true, isEstablished: true });
@@ -186,22 +181,18 @@ async function readSlots(): Promise<number[]> {
 }
 
 /** The sets of which elements were changed, from the first one on. */
-const listChanged = (from = 0) =>
-  world()
-    .kernel.changes.slice(from)
-    .map(({ set }) => set);
+function listChanged(from = 0): string[] {
+  const { changes } = world().kernel;
+  return changes.slice(from).map(({ set }) => set);
+}
 
-const [even, uneven] = [
-  [20, 20, 20],
-  [13, 12, 35],
-];
+const even = [20, 20, 20];
+const uneven = [13, 12, 35];
 
 describe('a Service with the method lc', () => {
   test('gives a pod with few connections more new ones until it has as many, and writes nothing else', async () => {
-    const [lists, scripts] = [
-      world().lists,
-      world().kernel.scripts.filter((script) => script.includes('chain')).length,
-    ];
+    const { lists } = world();
+    const scripts = world().listScripts(0, 'chain').length;
     await world().pass(10);
     expect(await readSlots()).toEqual(uneven);
     open(150, 150, 140);
@@ -213,29 +204,13 @@ describe('a Service with the method lc', () => {
     await world().pass(120);
     expect(listChanged()).toEqual(written);
     // No rule is changed, and no table listed.
-    expect(world().kernel.scripts.filter((script) => script.includes('chain'))).toHaveLength(scripts);
+    expect(world().listScripts(0, 'chain')).toHaveLength(scripts);
     expect(world().lists).toBe(lists);
-    expect(
-      world()
-        .readLog('info')
-        .filter((line) => line.includes('default/web is balanced')),
-    ).toEqual([
+    expect(world().readLog('info', 'default/web is balanced')).toEqual([
       'default/web is balanced: 10.77.0.60:80 TCP to 3 endpoints',
       'default/web is balanced: 10.77.0.60:80 TCP to 3 endpoints, more to endpoints with fewer open connections',
       'default/web is balanced: 10.77.0.60:80 TCP to 3 endpoints',
     ]);
-  });
-
-  test('is written once in five seconds at most, however counts change', async () => {
-    await world().pass(10);
-    const from = world().kernel.changes.length;
-    for (let second = 0; second < 60; second += 1) {
-      open(...addresses.map((_, at) => ((second + at) % 3) * 100));
-      await world().pass(1);
-    }
-    const { length } = listChanged(from);
-    expect(length).toBeGreaterThan(2);
-    expect(length).toBeLessThanOrEqual(12);
   });
 
   test('keeps its shares when the balancer starts again, as long as nothing else was counted', async () => {
@@ -248,11 +223,7 @@ describe('a Service with the method lc', () => {
     await world().pass(10);
     expect(await readSlots()).toEqual(uneven);
     expect(listChanged(from)).toEqual([]);
-    expect(
-      world()
-        .kernel.scripts.slice(before)
-        .filter((script) => script.includes('slots')),
-    ).toEqual([]);
+    expect(world().listScripts(before, 'slots')).toEqual([]);
     // A pod that comes gets an even part, whatever the others have.
     world().list('web', ...addresses, '10.244.4.2');
     await world().untilPrinted(/10\.244\.4\.2/);

@@ -19,27 +19,20 @@ const weigh = (...weights: readonly number[]): Weights =>
 const count = (slots: readonly string[], end: string) => slots.filter((slot) => slot === end).length;
 
 describe('slots of endpoints that are chosen by chance or in turn', () => {
-  test('are as many as endpoints, one each', () => {
-    expect(fillSlots([], alike(['a', 'b', 'c']))).toEqual(['a', 'b', 'c']);
-    expect(fillSlots([], alike(['a', 'b', 'c'], 256))).toEqual(['a', 'b', 'c']);
-    expect(fillSlots([], alike(['a', 'b', 'c'], 0))).toEqual(['a', 'b', 'c']);
+  test.each([
+    ['are as many as endpoints, one each', '', alike(['a', 'b', 'c']), 'abc'],
+    ['do so at the largest weight', '', alike(['a', 'b', 'c'], 256), 'abc'],
+    ['do so where all weigh nothing', '', alike(['a', 'b', 'c'], 0), 'abc'],
+    ['stay where they are; one that goes is replaced in its place', 'abc', alike(['c', 'd', 'a']), 'adc'],
+    ['behind the last one fill the gaps when there are fewer', 'abc', alike(['b', 'c']), 'cb'],
+    ['hold an endpoint once that was there twice', 'aab', alike(['a', 'b']), 'ab'],
+    ['are as many as weights in lowest terms, and take turns', '', weigh(2, 4, 2), 'bacb'],
+  ])('%s', (_, before, weights, slots) => {
+    expect(fillSlots([...before], weights).join('')).toBe(slots);
+  });
+
+  test('are as many as endpoints, also where these are many or weigh much', () => {
     expect(fillSlots([], alike(pods(2000)))).toEqual(pods(2000));
-  });
-
-  test('stay where they are; one that goes is replaced in its place', () => {
-    expect(fillSlots(['a', 'b', 'c'], alike(['c', 'd', 'a']))).toEqual(['a', 'd', 'c']);
-  });
-
-  test('behind the last one fill the gaps when there are fewer', () => {
-    expect(fillSlots(['a', 'b', 'c'], alike(['b', 'c']))).toEqual(['c', 'b']);
-  });
-
-  test('hold an endpoint once that was there twice', () => {
-    expect(fillSlots(['a', 'a', 'b'], alike(['a', 'b']))).toEqual(['a', 'b']);
-  });
-
-  test('are as many as weights in lowest terms, and take turns', () => {
-    expect(fillSlots([], weigh(2, 4, 2))).toEqual(['b', 'a', 'c', 'b']);
     expect(count(fillSlots([], weigh(256, 1)), 'a')).toBe(256);
   });
 

@@ -7,15 +7,10 @@ import { parseGoDuration } from '../../../../lib/api/service.ts';
 import { parseVrids } from '../../../../lib/keepalived/read.ts';
 import { findSelectorProblem } from '../../../../lib/api/endpoints.ts';
 
-interface Schema {
+type Limit = 'minLength' | 'maxLength' | 'minimum' | 'maximum' | 'minItems' | 'maxItems' | 'maxProperties';
+
+interface Schema extends Readonly<Partial<Record<Limit, number>>> {
   readonly pattern?: string;
-  readonly minLength?: number;
-  readonly maxLength?: number;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly minItems?: number;
-  readonly maxItems?: number;
-  readonly maxProperties?: number;
   readonly enum?: readonly unknown[];
   readonly anyOf?: readonly Schema[];
   readonly properties?: Readonly<Record<string, Schema>>;

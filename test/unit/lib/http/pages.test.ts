@@ -3,20 +3,20 @@ import type { Endpoint } from '../../../../lib/net.ts';
 import { afterEach, describe, test, expect } from '@jest/globals';
 import { systemClock } from '../../../../lib/clock.ts';
 import { request } from 'node:http';
-import { connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { once } from 'node:events';
 import { createBoundedServer } from '../../../../lib/http/server.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
+
+function fail(): never {
+  throw new Error('thrown');
+}
 
 /** Pages of every kind. */
 const pages = new Map<string, Page>([
   ['/metrics', () => toText(200, 'all is well')],
   ['/broken', () => Promise.reject(new Error('two\nlines'))],
-  [
-    '/thrown',
-    () => {
-      throw new Error('thrown');
-    },
-  ],
+  ['/thrown', fail],
 ]);
 const anyPort: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 0 };
 
@@ -72,13 +72,8 @@ async function send(port: number, text: string): Promise<string> {
 /** Another program on a port of this host's. */
 async function takePort(): Promise<{ port: number; release: () => Promise<unknown> }> {
   const other = createServer();
-  await new Promise<void>((resolve) => {
-    other.listen(0, lonely.address, () => {
-      resolve();
-    });
-  });
-  const bound = other.address();
-  const port = typeof bound === 'object' ? (bound?.port ?? 0) : 0;
+  await once(other.listen(0, lonely.address), 'listening');
+  const { port } = other.address() as AddressInfo;
   return { port, release: () => new Promise((resolve) => other.close(resolve)) };
 }
 
@@ -163,7 +158,7 @@ describe('whoever connects and', () => {
     for (let index = 0; index < 200; index += 1) {
       const socket = connect({ port, host: '127.0.0.1', localAddress: `127.0.1.${index % 100}` });
       socket.on('error', () => undefined);
-      await new Promise((resolve) => socket.once('connect', resolve));
+      await once(socket, 'connect');
       gone.push(new Promise((resolve) => socket.once('close', resolve)));
       if (index % 20 === 0) expect(await ask(port, '/metrics')).toMatchObject({ status: 200 });
     }
@@ -174,7 +169,7 @@ describe('whoever connects and', () => {
   test('has many connections loses its own, and no other', async () => {
     const { port } = await serve();
     const other = connect({ port, host: '127.0.0.1', localAddress: '127.0.1.1' });
-    await new Promise((resolve) => other.once('connect', resolve));
+    await once(other, 'connect');
     const crowd = Array.from({ length: 40 }, () => connect(port, '127.0.0.1'));
     const gone = crowd.map((socket) => {
       socket.on('error', () => undefined);
@@ -228,13 +223,12 @@ test('when it stops, the port is free and nobody who was connected holds it up',
   const { server, port } = await serve(lonely);
   const socket = connect(port, lonely.address);
   socket.on('error', () => undefined);
-  await new Promise((resolve) => socket.once('connect', resolve));
+  await once(socket, 'connect');
   await server.stop();
   await expect(ask(port, '/metrics', 'GET', lonely.address)).rejects.toThrow('ECONNREFUSED');
 });
 
 async function endSocket(socket: Socket): Promise<void> {
-  const closed = new Promise((resolve) => socket.once('close', resolve));
   socket.destroy();
-  await closed;
+  await once(socket, 'close');
 }
