@@ -115,11 +115,7 @@ function addSeventhPart(configuration: AlteonConfiguration, table: string, name:
     readTable(configuration, seventh).set(name, { ...schemas[seventh]?.defaults });
 }
 
-function findMissing(
-  configuration: AlteonConfiguration,
-  { parent }: Schema,
-  key: readonly string[],
-): string | null {
+function findMissing(configuration: AlteonConfiguration, { parent }: Schema, key: readonly string[]) {
   if (key.some((part) => part.length === 0 || part.length > maxIndex)) return 'index too long';
   const parentKey = parent === 'EnhVirtServicesTable' ? key.join('/') : (key[0] ?? '');
   const isThere = parent === undefined || readTable(configuration, parent).has(parentKey);

@@ -8,12 +8,7 @@ import { type Server, createServer } from 'node:https';
 import { makePair } from '../../../controller/webhook/certificate.ts';
 import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  type AlteonRow,
-  printDifference,
-  readTable,
-  type AlteonConfiguration,
-} from './alteon-configuration.ts';
+import { type AlteonRow, printDifference, readTable } from './alteon-configuration.ts';
 
 /** A request that came. */
 interface AlteonCall {
@@ -185,10 +180,8 @@ export class AlteonSimulator {
       getdiff: () => unit.readText(name),
       getdiffflash: () => unit.readText(name),
     };
-    const answer = nameToAnswer[name];
-    return answer === undefined
-      ? unit.readTable(name, key, url.searchParams)
-      : { status: 200, body: answer() };
+    const read = nameToAnswer[name];
+    return read === undefined ? unit.readTable(name, key, url.searchParams) : { status: 200, body: read() };
   }
 
   #readRole(at: number): string | number {
@@ -257,17 +250,14 @@ function readServed(unit: AlteonUnitSimulation): readonly Served[] {
       const group = String(readTable(running, 'EnhVirtServicesSeventhPartTable').get(key)?.['RealGroup']);
       return {
         listener: `${UDPBalance === 2 ? 'udp' : 'tcp'} ${address}:${VirtPort}`,
-        members: readMembers(unit, running, group),
+        members: readMembers(unit, group),
       };
     })
     .sort((one, other) => (one.listener < other.listener ? -1 : 1));
 }
 
-function readMembers(
-  unit: AlteonUnitSimulation,
-  running: AlteonConfiguration,
-  group: string,
-): readonly string[] {
+function readMembers(unit: AlteonUnitSimulation, group: string): readonly string[] {
+  const { running } = unit;
   return [...readTable(running, 'EnhGroupRealServerTable').keys()]
     .filter((key) => key.startsWith(`${group}/`))
     .map((key) => {

@@ -233,11 +233,9 @@ interface PrintedRow {
   readonly row: AlteonRow;
 }
 
-function printWords(words: string): readonly PrintedRow[] {
-  if (words === '') return [];
-  return words
-    .split('\n')
-    .map((text, at) => ({ path: `${at + 1}`, row: { Index: at + 1, StringVal: text } }));
+function printWords(said: string): readonly PrintedRow[] {
+  if (said === '') return [];
+  return said.split('\n').map((text, at) => ({ path: `${at + 1}`, row: { Index: at + 1, StringVal: text } }));
 }
 
 function finish(work: Work, act: () => string | null): void {

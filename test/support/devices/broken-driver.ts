@@ -80,11 +80,7 @@ async function failWithDevice(call: () => Promise<Progress>): Promise<Progress> 
 export const rejection = 'the driver rejects';
 
 /** A request to the active unit, announced as all are. */
-export async function send(
-  { device, context }: BrokenParts,
-  request: FakeRequest,
-  signal: AbortSignal,
-): Promise<void> {
+export async function send({ device, context }: BrokenParts, request: FakeRequest, signal: AbortSignal) {
   await context.beforeCall(`write ${request.ask} ${'name' in request ? request.name : ''}`);
   await device.call(device.activeUnit, request, signal);
 }

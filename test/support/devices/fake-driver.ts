@@ -265,12 +265,8 @@ function readObject(
 }
 
 function toMember(target: string, weight: string): Member {
-  const at = target.lastIndexOf('-');
-  return {
-    address: toAddress(target.slice(0, at)),
-    port: Number(target.slice(at + 1)),
-    weight: Number(weight),
-  };
+  const [, address = '', port] = /^(.*)-(\d+)$/.exec(target) ?? [];
+  return { address: toAddress(address), port: Number(port), weight: Number(weight) };
 }
 
 function toAddress(text: string): Member['address'] {

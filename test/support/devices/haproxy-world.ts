@@ -227,9 +227,7 @@ async function closeServer(server: Server | undefined): Promise<void> {
 }
 
 /** A certificate for all units and its key, as docs/device-haproxy.md says. */
-export async function makeCertificate(
-  hosts: readonly string[],
-): Promise<{ readonly ca: string; readonly tls: string }> {
+export async function makeCertificate(hosts: readonly string[]) {
   const folder = await mkdtemp(join(tmpdir(), 'vipnat-haproxy-tls-'));
   try {
     const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];

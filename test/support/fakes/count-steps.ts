@@ -10,10 +10,8 @@ const looking = [
  */
 export function countSteps(run: () => void): number {
   let steps = 0;
-  const known = looking.map(
-    (name) => [name, Object.getOwnPropertyDescriptor(Array.prototype, name)] as const,
-  );
-  for (const [name, descriptor] of known) {
+  const own = looking.map((name) => [name, Object.getOwnPropertyDescriptor(Array.prototype, name)] as const);
+  for (const [name, descriptor] of own) {
     const original = descriptor?.value as (...args: unknown[]) => unknown;
     const value = function (this: readonly unknown[], ...args: unknown[]): unknown {
       steps += this.length;
@@ -24,7 +22,7 @@ export function countSteps(run: () => void): number {
   try {
     run();
   } finally {
-    for (const [name, descriptor] of known) Object.defineProperty(Array.prototype, name, descriptor ?? {});
+    for (const [name, descriptor] of own) Object.defineProperty(Array.prototype, name, descriptor ?? {});
   }
   return steps;
 }

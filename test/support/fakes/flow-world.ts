@@ -15,11 +15,7 @@ export const [a, b] = [
 ];
 
 /** One port of the Service at 10.0.9.10. */
-export function balance(
-  protocol: string,
-  backends: PortBalance['backends'],
-  present = backends,
-): PortBalance {
+export function balance(protocol: string, backends: PortBalance['backends'], present = backends) {
   return makePortBalance(backends, { protocol, present });
 }
 

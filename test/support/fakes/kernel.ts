@@ -281,9 +281,7 @@ export class FakeKernel extends FakeAddresses implements Kernel {
 }
 
 /** The rules that a watch tells from all others, see lib/kernel/watch.ts: a text to compare. */
-function printOwnRules(
-  read: (family: Family) => readonly [nat: FakeTable | undefined, ownTable: string],
-): string {
+function printOwnRules(read: (family: Family) => readonly [FakeTable | undefined, string]): string {
   const rules = families.map(read).map(([nat, own]) => [
     ['VIPNAT', 'PREROUTING', 'OUTPUT'].map((name) => nat?.get(name)?.rules ?? []),
     // Chains and their hooks are no rules.

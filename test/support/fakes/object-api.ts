@@ -211,10 +211,8 @@ export class ObjectApi {
 }
 
 function isCounted(kind: Kind, after: StoredObject, before: StoredObject): boolean {
-  const [now, old] = [after, before].map(({ spec, endpoints, ports }) =>
-    JSON.stringify([spec, endpoints, ports]),
-  );
-  return counted.has(kind) && now !== old;
+  const print = ({ spec, endpoints, ports }: StoredObject) => JSON.stringify([spec, endpoints, ports]);
+  return counted.has(kind) && print(after) !== print(before);
 }
 
 /** As kube-apiserver does for a type that is not LoadBalancer (registry/core/service, dropTypeDependentFields). */

@@ -69,11 +69,7 @@ export function makePool(name: string, spec: Fields, { metadata, status }: Parts
 }
 
 /** Of an address, for Services by their keys. Nodes have programmed it unless the status says otherwise. */
-export function makeVirtualIp(
-  ip: string,
-  users: readonly string[],
-  { metadata, spec, status }: Parts = {},
-): VirtualIp {
+export function makeVirtualIp(ip: string, users: readonly string[], { metadata, spec, status }: Parts = {}) {
   const address = parseAddress(ip);
   if (address === null) throw new TypeError(`no address: ${ip}`);
   const programmed = { type: 'Programmed', status: 'True', observedGeneration: 1 };
@@ -128,10 +124,8 @@ export function toUser(key: string): { namespace: string; name: string; uid: str
 /** With labels and one address. */
 export function makeNode(name: string, labels: Readonly<Record<string, string>> = {}, ip?: string): Node {
   const addresses = ip === undefined ? [] : [{ type: 'InternalIP', address: ip }];
-  return nodes.schema.parse({
-    metadata: { name, uid: name, resourceVersion: '1', labels },
-    status: { addresses },
-  });
+  const metadata = { name, uid: name, resourceVersion: '1', labels };
+  return nodes.schema.parse({ metadata, status: { addresses } });
 }
 
 /** Of a node that has programmed all up to a version, and holds the first seat of the pool `pool`. */

@@ -46,23 +46,20 @@ test('an API that is back after ten minutes with other objects is followed, and 
   expect(await world().print()).not.toContain('10.77.0.60');
 });
 
-test.each([-86_400_000, 86_400_000])(
-  'a date that jumps by %d ms changes nothing but dates',
-  async (jumpMs) => {
-    await start();
-    await settle();
-    const [table, writes] = [await world().print(), world().api.leases.writes];
-    world().clock.jump(jumpMs);
-    await world().pass(60);
-    expect(await world().print()).toBe(table);
-    expect(world().view?.mode).toBe('direct');
-    expect(world().api.leases.writes - writes).toBeGreaterThanOrEqual(5);
-    expect(world().api.leases.writes - writes).toBeLessThanOrEqual(7);
-    expect(world().readLog('warn')).toEqual([]);
-    world().addService('new', '10.77.0.62');
-    await world().untilPrinted(/10\.77\.0\.62/);
-  },
-);
+test.each([-86_400_000, 86_400_000])('a date that jumps by %d ms changes dates alone', async (jumpMs) => {
+  await start();
+  await settle();
+  const [table, writes] = [await world().print(), world().api.leases.writes];
+  world().clock.jump(jumpMs);
+  await world().pass(60);
+  expect(await world().print()).toBe(table);
+  expect(world().view?.mode).toBe('direct');
+  expect(world().api.leases.writes - writes).toBeGreaterThanOrEqual(5);
+  expect(world().api.leases.writes - writes).toBeLessThanOrEqual(7);
+  expect(world().readLog('warn')).toEqual([]);
+  world().addService('new', '10.77.0.62');
+  await world().untilPrinted(/10\.77\.0\.62/);
+});
 
 test('10,000 Services at once, and one that flaps 50 times a second: a change costs what it changes, and others go on', async () => {
   const count = 10_000;

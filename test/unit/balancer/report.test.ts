@@ -79,7 +79,7 @@ describe('a node', () => {
     reporter.report(detail);
     await clock.advance(100);
     await reporter.stop();
-    api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/note': 'kept' });
+    api.annotate({ 'vipnat.io/word-of-a-later-version': '["w2"]', 'example.org/is': 'kept' });
     const older = new NodeReporter({
       ...{ client: api.connect(() => way.trip), clock, logger, node: 'w1', namespace: 'vipnat-system' },
       onRenewed: () => undefined,
@@ -92,7 +92,7 @@ describe('a node', () => {
     await clock.advance(1000);
     expect(api.annotations).toEqual({
       ...toAnnotations({ ...detail, node: 'w1' }),
-      'example.org/note': 'kept',
+      'example.org/is': 'kept',
     });
   });
 });

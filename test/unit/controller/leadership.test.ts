@@ -120,11 +120,8 @@ test('without ServiceCIDRs, as an API before 1.33 is, it begins all the same', a
 });
 
 test('that no longer hears of its own Lease, and leads for a moment more, leaves the server with all its watches: nothing is listed again', async () => {
-  const lease = {
-    metadata: { name: 'vipnat-controller', namespace: 'vipnat-system', uid: 'lease' },
-    spec: {},
-  };
-  api.store.put('Lease', lease);
+  const metadata = { name: 'vipnat-controller', namespace: 'vipnat-system', uid: 'lease' };
+  api.store.put('Lease', { metadata, spec: {} });
   term.start();
   await pass('all kinds are watched', () => term.hasBegun && api.watches === 7);
   await clock.advance(1500);

@@ -59,7 +59,7 @@ describe('a file that is replaced', () => {
   };
 
   test.each(Object.entries(plants))(
-    'takes the place of %s, and nothing outside is written',
+    'takes the place of %s, and nothing else is written',
     async (_, plant) => {
       execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
       await replaceFile(file, 'new\n');
@@ -232,18 +232,15 @@ test('to take back what is not there changes nothing', async () => {
   expect(readdirSync(drains)).not.toContain('none');
 });
 
-test.each(['', 'yes\n', '\u0000'])(
-  'a file that says %j drains the host too, since it was written',
-  async (text) => {
-    const folder = mkdtempSync(join(drains, 'hand-'));
-    const store = createDrainStore(folder);
-    writeFileSync(store.location, text);
-    utimesSync(store.location, since, since);
-    expect(await store.load()).toEqual({ since, vipStaysSince: null });
-    await store.addVipStays(later);
-    expect(await store.load()).toEqual({ since, vipStaysSince: later });
-  },
-);
+test.each(['', 'yes\n', '\u0000'])('a file with %j drains the host, since it was written', async (text) => {
+  const folder = mkdtempSync(join(drains, 'hand-'));
+  const store = createDrainStore(folder);
+  writeFileSync(store.location, text);
+  utimesSync(store.location, since, since);
+  expect(await store.load()).toEqual({ since, vipStaysSince: null });
+  await store.addVipStays(later);
+  expect(await store.load()).toEqual({ since, vipStaysSince: later });
+});
 
 test('that the VIPs may stay ends with the drain, and makes no drain', async () => {
   const folder = mkdtempSync(join(drains, 'stays-'));

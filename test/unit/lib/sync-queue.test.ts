@@ -8,11 +8,7 @@ import { describe, expect } from '@jest/globals';
 const ofAgent = { awaited: ['start', 'verify', 'health', 'own-rules'], urgent: ['own-rules'] } as const;
 
 /** A queue that `looks` starts. */
-function start(options: {
-  awaited: readonly LoopCause[];
-  urgent: readonly LoopCause[];
-  mostRestMs?: number;
-}) {
+function start(given: { awaited: readonly LoopCause[]; urgent: readonly LoopCause[]; mostRestMs?: number }) {
   const clock = new FakeClock();
   /** What each look costs, and what it asks for next; the last is repeated. */
   let looks: readonly string[][] = [];
@@ -21,7 +17,7 @@ function start(options: {
   let causes: readonly Cause[] = [];
   let markedMs = 0;
   const queue: TriggerQueue<LoopCause> = new TriggerQueue<LoopCause>({
-    ...{ ...options, clock },
+    ...{ ...given, clock },
     sync: async (now) => {
       const look = looks[Math.min(starts.length, looks.length - 1)] ?? [];
       const [costMs, cause = 'tick', delayMs = 60_000] = look;

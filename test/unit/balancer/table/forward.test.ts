@@ -80,24 +80,15 @@ describe('a host that drops forwarded packets', () => {
   });
 
   test.each([
-    [
-      'behind policies',
-      ['-j cali-FORWARD', '-m comment --comment x -j KUBE-FORWARD', '-j DROP'],
-      '-I FORWARD 2 ',
-    ],
-    [
-      'behind all of them',
-      ['-j KUBE-ROUTER-FORWARD', '-j DOCKER-USER', '-j CILIUM_FORWARD'],
-      '-I FORWARD 4 ',
-    ],
-    ['before a drop', ['-i eth9 -j DROP', '-j cali-FORWARD'], '-I FORWARD 1 '],
-  ])('has the hook %s, and leaves it there when addresses change', async (_, forward, insertion) => {
+    ['behind policies', ['-j cali-FORWARD', '-m comment --comment x -j KUBE-FORWARD', '-j DROP'], 2],
+    ['behind all of them', ['-j KUBE-ROUTER-FORWARD', '-j DOCKER-USER', '-j CILIUM_FORWARD'], 4],
+    ['before a drop', ['-i eth9 -j DROP', '-j cali-FORWARD'], 1],
+  ])('has the hook %s, and leaves it there when addresses change', async (_, forward, place) => {
     const { host, keep } = start(save('DROP', forward));
     await keep(vips);
-    expect(host.scripts[0]).toContain(`\n${insertion}-j VIPLB-FORWARD\n`);
+    expect(host.scripts[0]).toContain(`\n-I FORWARD ${place} -j VIPLB-FORWARD\n`);
     const rules = readRules(host.scripts[0]);
-    const at = Number(insertion.split(' ')[2]) - 1;
-    const hooked = forward.toSpliced(at, 0, '-j VIPLB-FORWARD');
+    const hooked = forward.toSpliced(place - 1, 0, '-j VIPLB-FORWARD');
     host.output = save('DROP', hooked, rules);
     await keep(['10.0.9.10']);
     expect(host.scripts[1]).not.toContain(' FORWARD ');

@@ -10,7 +10,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 const backendsOf = (flows: readonly BalancedFlow[]) => flows.map(({ backend }) => backend.address);
 
 test.each(['TCP', 'SCTP'])(
-  '%s connections are forgotten when their endpoint is gone, and not while it ends',
+  '%s connections are forgotten with their endpoint, and not while it ends',
   (protocol) => {
     const before = [balance(protocol, [a, b])];
     expect(listGoneFlows(before, [balance(protocol, [b], [a, b])])).toEqual([]);
@@ -131,11 +131,7 @@ test('nothing is begun after the end, and a walk under way is waited for', async
 
 test.each([
   ['is not ready', [balance('TCP', [b], [a, b])], 'open, b'],
-  [
-    'is not ready for less than 200 ms',
-    [balance('TCP', [b], [a, b]), balance('TCP', [a, b])],
-    'open, begun, b',
-  ],
+  ['is not ready for 199 ms', [balance('TCP', [b], [a, b]), balance('TCP', [a, b])], 'open, begun, b'],
   ['is left to kube-proxy', [{ ...balance('TCP', [], [a, b]), isHere: false }], 'open, begun, b'],
   ['is gone', [balance('TCP', [b])], 'b'],
 ])('of an endpoint that %s, these connections stay', async (_, steps, expected) => {

@@ -36,27 +36,19 @@ const slice = (address: string) => ({
 describe('a pool is refused, and its condition names the address and whose it is', () => {
   const kubernetes = makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } });
   const apiVip = [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null);
-  const apiVips = ['10.0.9.19', 'nonsense'];
+  const report = makeReport('x', 1, { apiVips: ['10.0.9.19', 'nonsense'] });
+  const onNode = (spec: object) => (cache: Cache) => cache.take('nodes', put(node({ spec })));
   const heldPods = { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] };
 
   test.each<[string, (cache: Cache) => Affected]>([
     ['10.0.9.20 belongs to the node x.', (cache) => cache.take('nodes', put(makeNode('x', {}, '10.0.9.20')))],
-    [
-      '10.0.9.16-10.0.9.31 belongs to the pods of the node x.',
-      (cache) => cache.take('nodes', put(node({ spec: heldPods }))),
-    ],
-    [
-      '10.0.9.0-10.0.9.255 belongs to the pods of the node x.',
-      (cache) => cache.take('nodes', put(node({ spec: { podCIDR: '10.0.9.0/24' } }))),
-    ],
+    ['10.0.9.16-10.0.9.31 belongs to the pods of the node x.', onNode(heldPods)],
+    ['10.0.9.0-10.0.9.255 belongs to the pods of the node x.', onNode({ podCIDR: '10.0.9.0/24' })],
     [
       'fd00:9::-fd00:9::ffff belongs to the ServiceCIDR x.',
       (cache) => cache.take('serviceCidrs', put(cidr(['10.96.0.0/16', 'fd00:9::/112']))),
     ],
-    [
-      "10.0.9.19 belongs to the API's virtual IP.",
-      (cache) => cache.takeReport('x', makeReport('x', 1, { apiVips })),
-    ],
+    ["10.0.9.19 belongs to the API's virtual IP.", (cache) => cache.takeReport('x', report)],
     ['10.0.9.12 belongs to an apiserver.', (cache) => cache.take('apiservers', put(slice('10.0.9.12')))],
     [
       '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',

@@ -15,12 +15,7 @@ import { getWrite, decide } from '../../../support/fakes/service-steps.ts';
 const cache = () =>
   makeCache({
     nodes: ['node-1', 'node-2', 'node-3'].map((name) => makeNode(name)),
-    reports: [
-      makeReport('node-2', 19),
-      makeReport('node-1', 19),
-      makeReport('node-3', 19),
-      makeReport('gone', 19),
-    ],
+    reports: ['node-2', 'node-1', 'node-3', 'gone'].map((name) => makeReport(name, 19)),
     unresponsive: ['node-2', 'node-1', 'gone'],
   });
 const world = (changed = cache()) => changed.view(nowMs);
@@ -80,10 +75,8 @@ describe('a Service', () => {
     const write = getWrite(decide({ services: [makeService('apps/a')], reports, unresponsive: ['node-1'] }));
     expect(write.body).toMatchObject({ spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
     // A former list is replaced.
-    const waiting = makeVirtualIp('10.0.9.10', [], {
-      spec: { absent: [{ node: 'node-1', renewal: 'last' }] },
-    });
-    const again = getWrite(decide({ services: [makeService('apps/a')], virtualIps: [waiting] }));
+    const held = makeVirtualIp('10.0.9.10', [], { spec: { absent: [{ node: 'node-1', renewal: 'last' }] } });
+    const again = getWrite(decide({ services: [makeService('apps/a')], virtualIps: [held] }));
     expect(again).toMatchObject({ method: 'PATCH', body: { spec: { absent: [] } } });
   });
 

@@ -32,13 +32,11 @@ function changeSomething(cache: Cache, random: Random): void {
 }
 
 function isTaken(address: string, world: ClusterView): boolean {
-  const balancers = [...world.deviceBalancers.values()].filter(
-    ({ deviceStatus }) => deviceStatus !== 'absent',
-  );
+  const serving = [...world.deviceBalancers.values()].filter(({ deviceStatus }) => deviceStatus !== 'absent');
   return (
     world.addressToPublishers.has(address) ||
     world.addressToAskers.has(address) ||
-    balancers.some(({ addresses }) => addresses.includes(address)) ||
+    serving.some(({ addresses }) => addresses.includes(address)) ||
     (world.virtualIps.get(address)?.spec.services ?? []).length > 0
   );
 }

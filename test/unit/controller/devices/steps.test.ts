@@ -56,6 +56,7 @@ const ready = {
 };
 const served = { status: { ...publishOf('10.9.0.1'), conditions: [ready] } };
 const failed = { problem: { reason: 'DeviceFailed', message: 'It does not answer.' } };
+const unread = { deviceStatus: 'unknown' };
 const ending = { deletionTimestamp: '2027-01-01T00:00:00Z' };
 const isAnnotated = { annotations: { 'lb.zcloud.cn/vip': '10.9.0.1' }, finalizers: [] };
 const noClass = { loadBalancerClass: null };
@@ -65,43 +66,34 @@ describe('a Service of a device', () => {
   const fresh = make({ metadata: { finalizers: [] } });
   const ofNone = make({ spec: { loadBalancerClass: 'vipnat.io/x' }, metadata: { finalizers: [] } });
   const goes = { devices: [makeDevice('d', {}, ending)] };
-  const unread = { deviceStatus: 'unknown' };
-  const has = (address: string, reason: string) => `status [${address} Proxy] [${reason}`;
+  const failing = of('d', { ...unread, ...failed });
+  const has = (address: string, condition: string, reason: string) =>
+    `status [${address} Proxy] [${condition}] ${reason}`;
   test.each<[string, Service, DeviceInventory, string]>([
     ['gets the finalizer first', foreign, {}, `finalizers x.io/y,${held}`],
     ['waits for the device', make(), {}, 'wait'],
     ['waits as long as nobody knows what the device has', make(served), {}, 'wait'],
-    [
-      'is published when the device serves it',
-      make(),
-      of('d'),
-      `${has('10.9.0.1', 'Ready True')}] AddressReady`,
-    ],
+    ['is published when it is served', make(), of('d'), has('10.9.0.1', 'Ready True', 'AddressReady')],
     ['is done then', make(served), of('d'), 'wait'],
     ['is not published before', make(), of('d', unread), 'wait'],
-    [
-      'says what fails',
-      make(),
-      of('d', { ...unread, ...failed }),
-      'status [] [DeviceFailed False] DeviceFailed',
-    ],
+    ['says what fails', make(), failing, 'status [] [DeviceFailed False] DeviceFailed'],
     [
       'keeps its address meanwhile',
       make(served),
-      of('d', { ...unread, ...failed }),
-      `${has('10.9.0.1', 'DeviceFailed False')}] DeviceFailed`,
+      failing,
+      has('10.9.0.1', 'DeviceFailed False', 'DeviceFailed'),
     ],
     [
       'says what is left out',
       make(served),
       of('d', { remark: 'No UDP.' }),
-      `${has('10.9.0.1', 'NotAsAsked True')}] NotAsAsked`,
+      has('10.9.0.1', 'NotAsAsked True', 'NotAsAsked'),
     ],
     [
-      'has another address when the device has it',
+      'has another address then',
       make(served),
       of('d', { addresses: ['10.9.0.2'] }),
-      `${has('10.9.0.2', 'Ready True')}] AddressReady`,
+      has('10.9.0.2', 'Ready True', 'AddressReady'),
     ],
     ['of a device that is not there', ofNone, {}, 'status [] [NoDevice False] NoAddress'],
     ['of a device that goes', fresh, goes, 'status [] [NoDevice False] NoAddress'],
@@ -134,12 +126,7 @@ describe('a Service that leaves a device', () => {
     ['loses its address then', leaving, of('d', gone), 'status [] []'],
     ['loses its finalizers at last', cleared, of('d', gone), 'finalizers '],
     ['of another type, too', ofOtherType, of('d', { deviceStatus: 'absent' }), 'finalizers '],
-    [
-      'for another keeps its address until that serves',
-      moving,
-      both({}, { deviceStatus: 'unknown' }),
-      'wait',
-    ],
+    ['for another keeps its address until that serves', moving, both({}, unread), 'wait'],
     [
       'for another has its new address then',
       moving,

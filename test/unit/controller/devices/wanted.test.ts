@@ -40,9 +40,7 @@ function want({
   const service = makeDeviceService('apps/a', 'd', { spec, metadata, status } as never);
   const made = makeDevice('d', device as never);
   const { services = [], devices = [], ...others } = inventory;
-  const world = makeDeviceWorld({
-    ...{ ...others, services: [service, ...services], devices: [made, ...devices] },
-  });
+  const world = makeDeviceWorld({ ...others, services: [service, ...services], devices: [made, ...devices] });
   const query = { service, device: made, capabilities: { ...whole, ...capabilities }, present };
   return toWanted({ ...query, former: former ?? new Map(), nowMs: 100_000 }, world);
 }
@@ -139,16 +137,13 @@ describe('pods', () => {
   });
 
   test('have the weights of their annotations; one with 0 gets nothing', () => {
-    const weigh = (key: string, weight: string, ip: string) =>
-      makePod(key, {
+    const weigh = (name: string, weight: string, ip: string) =>
+      makePod(`apps/${name}`, {
         metadata: { annotations: { 'vipnat.io/weight': weight } },
         status: { podIPs: [{ ip }] },
       });
     const { inventory, ...given } = toPods(['10.1.0.1', '10.1.0.2', '10.1.0.3'], werePods(2));
-    const annotated = {
-      ...inventory,
-      pods: [weigh('apps/x', '5', '10.1.0.1'), weigh('apps/y', '0', '10.1.0.2')],
-    };
+    const annotated = { ...inventory, pods: [weigh('x', '5', '10.1.0.1'), weigh('y', '0', '10.1.0.2')] };
     const wanted = want({ ...given, inventory: annotated, spec: { selector: { app: 'web' } } });
     expect(listMembers(wanted)).toBe('pod1 5, pod2 0, pod3 1');
   });
@@ -161,7 +156,10 @@ describe('what a device cannot do is left out, and named', () => {
   const bothFamilies = { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' };
   const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } };
   const udp = {
-    ports: [{ port: 53, protocol: 'UDP', nodePort: 30_053 }, ...[{ port: 80, nodePort: 30_080 }]],
+    ports: [
+      { port: 53, protocol: 'UDP', nodePort: 30_053 },
+      { port: 80, nodePort: 30_080 },
+    ],
   };
   test.each<[string, Case, object, RegExp | null]>([
     ['lc', { metadata: annotate('lc') }, { method: 'lc', affinityS: null }, null],
@@ -197,11 +195,10 @@ describe('what a device cannot do is left out, and named', () => {
 
 describe('an address', () => {
   const other = (parts: object, key = 'apps/b', device = 'd') => makeDeviceService(key, device, parts);
+  const late = { creationTimestamp: '9' };
   const taken: Readonly<Record<string, DeviceInventory>> = {
     'is published for another Service': { services: [other({ status: publishOf('10.9.0.1') })] },
-    'is published by another load balancer': {
-      services: [makeService('apps/b', { status: publish('10.9.0.1') })],
-    },
+    'is published by others': { services: [makeService('apps/b', { status: publish('10.9.0.1') })] },
     'is on this device for another Service': { deviceBalancers: [makeBalancer('d', 'apps/b')] },
     'is on another device': { deviceBalancers: [makeBalancer('e', 'apps/b', { deviceStatus: 'unknown' })] },
     'is one that another Service asks for': { services: [other({ spec: { loadBalancerIP: '10.9.0.1' } })] },
@@ -209,11 +206,7 @@ describe('an address', () => {
   };
   test.each(Object.entries(taken))('that %s goes to nobody else', (_, inventory) => {
     expect(want({ inventory }).balancer?.addresses).toMatchObject([{ text: '10.9.0.2' }]);
-    const asked = want({
-      inventory,
-      spec: { loadBalancerIP: '10.9.0.1' },
-      metadata: { creationTimestamp: '9' },
-    });
+    const asked = want({ inventory, spec: { loadBalancerIP: '10.9.0.1' }, metadata: late });
     expect(asked).toMatchObject({ balancer: null, problem: { reason: 'AddressTaken' } });
   });
 

@@ -15,6 +15,11 @@ import { nodes as nodeResource, type NodeReport } from '../../../../lib/api/node
 describe('an AddressPool', () => {
   const of = { kind: 'AddressPool', key: 'pool' } as const;
 
+  const readSeats = (inventory: Parameters<typeof decide>[0]) => {
+    const { status } = getWrite(decide(inventory, of)).body as { status: { seats: Seat[] } };
+    return status.seats;
+  };
+
   test('gets seats, whose VRIDs no other pool and no balancer names', () => {
     const other = { seats: [{ ...makeSeat(0, '10.0.8.10', ['node-1']), vrid: 51 }] };
     const pools = [
@@ -23,12 +28,12 @@ describe('an AddressPool', () => {
     ];
     const nodes = [makeNode('node-1'), makeNode('node-2')];
     const reports = [makeReport('node-1', 1, { apiVips: ['10.0.9.51'] })];
-    const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as { status: { seats: Seat[] } };
-    expect(status.seats).toMatchObject([
+    const seats = readSeats({ pools, nodes, reports });
+    expect(seats).toMatchObject([
       { index: 0, vrid: 50, network: '10.0.9.10' },
       { index: 1, vrid: 53, network: '10.0.9.10' },
     ]);
-    expect(status.seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
+    expect(seats.map((seat) => seat.nodes[0]).sort()).toEqual(['node-1', 'node-2']);
   });
 
   test.each([
@@ -61,10 +66,8 @@ describe('an AddressPool', () => {
         makeReport('node-2', 1, { mode: second }),
       ];
       const nodes = [makeNode('node-1'), makeNode('node-2')];
-      const { status } = getWrite(decide({ pools, nodes, reports }, of)).body as {
-        status: { seats: Seat[] };
-      };
-      expect(status.seats.map((seat) => seat.nodes.toSorted())).toEqual([expected]);
+      const seats = readSeats({ pools, nodes, reports });
+      expect(seats.map((seat) => seat.nodes.toSorted())).toEqual([expected]);
     },
   );
 

@@ -137,10 +137,7 @@ describe('a Service that is to have an address', () => {
       `${stays}; True AddressOutsidePools; event Warning NotAsAsked`,
     ],
     'gets nothing of a pool that selects namespaces before its own is known': [selecting, noPool],
-    'and gets it once the namespace is known': [
-      { ...selecting, namespaces: [makeNamespace('apps', {})] },
-      created,
-    ],
+    'and gets it once that is known': [{ ...selecting, namespaces: [makeNamespace('apps', {})] }, created],
   });
 
   test('waits for nodes, and says so after five seconds', () => {

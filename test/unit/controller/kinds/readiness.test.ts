@@ -166,11 +166,8 @@ describe('an address that is published, and that nobody holds', () => {
       `${stays}; False NoSeatHolder; ${noAddress}; later`,
       `"reason":"NoAddress","message":"${lost}"`,
     ],
-    'is looked at again when a seat has had the time to move': [
-      look(gone, 4000, [], ready),
-      'wait nodes 6000',
-    ],
-    'is well where several nodes hold it for a moment': [
+    'is looked at again when a seat has had time to move': [look(gone, 4000, [], ready), 'wait nodes 6000'],
+    'is well where two nodes hold it for a moment': [
       look('SeveralSeatHolders', 60_000, [], ready),
       'nothing',
     ],
@@ -186,7 +183,7 @@ describe('an address that is published, and that nobody holds', () => {
       `${stays}; False NotAnnounced; ${noAddress}`,
       '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet."',
     ],
-    'is ready again when a node holds it': [
+    'is ready when a node has it again': [
       look(gone, 60_000, ['pool/0'], told),
       `${stays}; True Ready; later`,
     ],

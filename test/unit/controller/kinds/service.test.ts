@@ -37,7 +37,7 @@ describe('a Service that is to have none', () => {
       { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] },
       'wait nodes 60000',
     ],
-    'then loses its status': [
+    'loses its status then': [
       { services, virtualIps: [leaving], reports },
       'PATCH Service apps/a; ingress none',
     ],
@@ -106,21 +106,14 @@ function decideFor(method: string | null, unsupported: readonly string[], known?
     },
   });
   const virtualIps = [makeVirtualIp(address, ['apps/a'])];
-  return decide({
-    services: [service],
-    virtualIps,
-    pools,
-    reports: [makeReport('node-1', 20, { unsupported })],
-  });
+  const reports = [makeReport('node-1', 20, { unsupported })];
+  return decide({ services: [service], virtualIps, pools, reports });
 }
 
 describe('ports of a Service that has its address', () => {
-  test.each([null, 'random', 'rr', 'hash', 'lc'])(
-    'have no entry where all is served: method %s',
-    (method) => {
-      expect(decideFor(method, [])).toEqual({ does: 'nothing' });
-    },
-  );
+  test.each([null, 'random', 'rr', 'hash', 'lc'])('have no entry where all is served: %s', (method) => {
+    expect(decideFor(method, [])).toEqual({ does: 'nothing' });
+  });
 
   const list = (...errors: (string | null)[]) =>
     ports.map(({ port, protocol = 'TCP' }, at) => {

@@ -124,13 +124,7 @@ describe('a VirtualIP', () => {
 
     test.each([
       ['one node', [report('node-1', ['pool/1']), other], 'True Announced; later', 'node-2', 'kube-proxy'],
-      [
-        'none',
-        [report('node-1', ['other/0']), report('node-2', [])],
-        'False NoSeatHolder; later',
-        null,
-        null,
-      ],
+      ['no', [report('node-1', ['other/0']), report('node-2', [])], 'False NoSeatHolder; later', null, null],
       ['two', [report('node-1', ['pool/0']), other], 'False SeveralSeatHolders; later', null, null],
       // Nobody waits for the others.
       [
@@ -164,10 +158,7 @@ describe('a VirtualIP', () => {
 
     testDecisions(
       {
-        'while a living node has not forgotten it': [
-          { virtualIps: [leaving()], reports, nodes },
-          'wait nodes',
-        ],
+        'while a living node still has it': [{ virtualIps: [leaving()], reports, nodes }, 'wait nodes'],
         'until its Node is deleted': [
           { virtualIps: [leaving()], reports, nodes: nodes.slice(0, 1), unresponsive },
           'PATCH VirtualIP 10.0.9.10; finalizers none; leaving none; if services/a is gone',
@@ -268,11 +259,7 @@ describe('a VirtualIP', () => {
     ['one of two that say they hold it', 'node-1 holds finds, node-2 holds', false],
     ['one node, while none holds it', 'node-1 finds', false],
     ['two that hold it, and find each other', 'node-1 holds finds, node-2 holds finds', false],
-    [
-      'a holder, beside a silent node that may hold it still',
-      'node-1 holds finds, node-2 holds silent',
-      false,
-    ],
+    ['a holder, beside a silent one that may hold it', 'node-1 holds finds, node-2 holds silent', false],
     ['a holder, beside a silent node that was none', 'node-1 holds finds, node-2 silent', true],
     ['a holder, beside one that is left out and has it still', 'node-1 holds finds, node-8 holds', false],
     ['nodes that may not hold the seat', 'node-1 holds, node-8 holds finds, node-9 holds finds', false],

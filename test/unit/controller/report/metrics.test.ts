@@ -86,8 +86,8 @@ test('one that waits says that it does not lead, and nothing of what it does not
 });
 
 test('a device says whether its units could take over, what waits there, and what drains', () => {
-  const unit = (name: string, role: string, isInSync: boolean | null) => ({
-    unit: name,
+  const toUnit = (unit: string, role: string, isInSync: boolean | null) => ({
+    unit,
     role,
     isInSync,
     why: '',
@@ -98,7 +98,7 @@ test('a device says whether its units could take over, what waits there, and wha
     key: 'edge',
     after: {
       ...{ generation: 1, balancers: 2, isReady: false, reason: 'ForeignChanges', message: '' },
-      units: [unit('a', 'active', null), unit('b', 'standby', false), unit('c', 'silent', null)],
+      units: [toUnit('a', 'active', null), toUnit('b', 'standby', false), toUnit('c', 'silent', null)],
       ...{ foreignChanges: ['x'], draining },
     },
   });

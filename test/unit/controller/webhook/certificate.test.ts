@@ -23,8 +23,8 @@ beforeAll(async () => {
   foreign = await makePair('other.svc', new Date(start));
 });
 
-const toBundle = (...pairs: readonly KeyPair[]) =>
-  pairs
+const toBundle = (...all: readonly KeyPair[]) =>
+  all
     .map(({ certificate }) => certificate)
     .sort()
     .join('');

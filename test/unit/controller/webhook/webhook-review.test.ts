@@ -7,7 +7,7 @@ import {
   takenCases,
   readInjected,
 } from '../../../support/manifest/injected-pods.ts';
-import { expect, test, describe } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 
 /** As the API lists and keeps them. */
 function readServices(specs: Readonly<Record<string, object>>, finalizers: readonly string[] = []) {
@@ -86,20 +86,18 @@ test('fields that no version of vipnat knows stay, as the patch only adds', () =
   expect(admit({ spec }).spec).toMatchObject({ newest: true, containers: [{ newer: { field: [1] } }] });
 });
 
-describe('a pod stays as it is where', () => {
-  test.each<[string, object, string]>([
-    ['it cannot be read', { object: { metadata: {}, spec: { containers: 'none' } } }, 'failed'],
-    ['there is none', { object: null }, 'failed'],
-    ["it is of a node's own files", { object: toPod({ annotations: mirror() }) }, 'unchanged'],
-    ['its labels are those of any object', { object: toPod({ labels: { constructor: 'x' } }) }, 'unchanged'],
-    ['it changes', { object: toPod({}), operation: 'UPDATE' }, 'unchanged'],
-    ['it is bound', { object: toPod({}), subResource: 'binding' }, 'unchanged'],
-    ['it is something else', { object: toPod({}), resource: { ...pods, resource: 'jobs' } }, 'unchanged'],
-  ])('%s', (_, request, result) => {
-    const answer = ask(request);
-    expect(answer?.result).toBe(result);
-    expect(answer?.review.response).toEqual({ uid: 'u1', allowed: true });
-  });
+test.each<[string, object, string]>([
+  ['it cannot be read', { object: { metadata: {}, spec: { containers: 'none' } } }, 'failed'],
+  ['there is none', { object: null }, 'failed'],
+  ["it is of a node's own files", { object: toPod({ annotations: mirror() }) }, 'unchanged'],
+  ['its labels are those of any object', { object: toPod({ labels: { constructor: 'x' } }) }, 'unchanged'],
+  ['it changes', { object: toPod({}), operation: 'UPDATE' }, 'unchanged'],
+  ['it is bound', { object: toPod({}), subResource: 'binding' }, 'unchanged'],
+  ['it is something else', { object: toPod({}), resource: { ...pods, resource: 'jobs' } }, 'unchanged'],
+])('a pod stays as it is where %s', (_, request, result) => {
+  const answer = ask(request);
+  expect(answer?.result).toBe(result);
+  expect(answer?.review.response).toEqual({ uid: 'u1', allowed: true });
 });
 
 function mirror(): Record<string, string> {

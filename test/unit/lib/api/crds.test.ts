@@ -130,10 +130,7 @@ function takesList(schema: Schema, list: readonly unknown[]): boolean {
   return list.length >= minItems && list.length <= maxItems && list.every((each) => takes(items, each));
 }
 
-function takesFields(
-  { properties = {}, required = [], maxProperties = Infinity }: Schema,
-  fields: object,
-): boolean {
+function takesFields({ properties = {}, required = [], maxProperties = Infinity }: Schema, fields: object) {
   return (
     Object.keys(fields).length <= maxProperties &&
     required.every((name) => Object.hasOwn(fields, name)) &&

@@ -89,10 +89,7 @@ describe('the Lease of a balancer', () => {
     const later = {
       ...current,
       'vipnat.io/programmed': `${current['vipnat.io/programmed'].slice(0, -1)},"gateways":{"api":"7"}}`,
-      'vipnat.io/unresponsive-nodes': current['vipnat.io/unresponsive-nodes'].replace(
-        '{',
-        '{"witness":["w3"],',
-      ),
+      'vipnat.io/unresponsive-nodes': current['vipnat.io/unresponsive-nodes'].replace('{', '{"by":["w3"],'),
       'vipnat.io/draining': current['vipnat.io/draining'].replace('{', '{"protocol":"TCP",'),
       'vipnat.io/something-new': '{"a":[1]}',
     };

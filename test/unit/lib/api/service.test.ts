@@ -6,27 +6,22 @@ function annotate(annotations: Readonly<Record<string, string>>, spec = {}) {
   return makeService('apps/a', { metadata: { annotations }, spec });
 }
 
-describe('isForUs', () => {
-  test.each([
-    ['our class', {}, false, true],
-    ['another class', { loadBalancerClass: 'other.io/lb' }, true, false],
-    ['no class', { loadBalancerClass: null }, false, false],
-    ['no class, and ours is the default', { loadBalancerClass: null }, true, true],
-    ['another type', { type: 'ClusterIP' }, true, false],
-  ])('%s', (_, spec, isDefaultClass, expected) => {
-    expect(isForUs(makeService('apps/a', { spec }), isDefaultClass)).toBe(expected);
-  });
+test.each([
+  ['our class', {}, false, true],
+  ['another class', { loadBalancerClass: 'other.io/lb' }, true, false],
+  ['no class', { loadBalancerClass: null }, false, false],
+  ['no class, and ours is the default', { loadBalancerClass: null }, true, true],
+  ['another type', { type: 'ClusterIP' }, true, false],
+])('a Service is for us: %s', (_, spec, isDefaultClass, expected) => {
+  expect(isForUs(makeService('apps/a', { spec }), isDefaultClass)).toBe(expected);
 });
 
 describe('annotations', () => {
-  test.each(['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'])(
-    '%s asks for an address',
-    (name) => {
-      expect(readRequests(annotate({ [name]: ' 10.0.9.20 ' })).addresses).toEqual({
-        ipv4: { family: 'ipv4', text: '10.0.9.20' },
-      });
-    },
-  );
+  test.each(['vipnat.io/addresses', 'lb.zcloud.cn/vip', 'lb.zdns.cn/vip'])('%s names an address', (name) => {
+    expect(readRequests(annotate({ [name]: ' 10.0.9.20 ' })).addresses).toEqual({
+      ipv4: { family: 'ipv4', text: '10.0.9.20' },
+    });
+  });
 
   test('ours comes before deprecated ones, and both before loadBalancerIP', () => {
     const all = annotate(

@@ -133,10 +133,7 @@ describe('whoever connects and', () => {
     const { port } = await serve();
     expect(await send(port, 'GET /metrics HTTP/1.1\r\n')).toMatch(/^HTTP\/1\.1 408 /);
     // Node.js itself waits for a minute.
-    expect(createBoundedServer(() => undefined)).toMatchObject({
-      headersTimeout: 3000,
-      requestTimeout: 3000,
-    });
+    expect(createBoundedServer(fail)).toMatchObject({ headersTimeout: 3000, requestTimeout: 3000 });
   });
 
   test('asks before it has its answer is sent away, and who waits for it may go on asking', async () => {

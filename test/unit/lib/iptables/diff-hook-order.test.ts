@@ -157,13 +157,8 @@ describe('the same changes as commands', () => {
   );
 
   test('brackets are kept from the shell', () => {
-    const change: Change = {
-      kind: 'append',
-      chain: 'VIPNAT',
-      rule: '-j DNAT --to-destination [fd00::11]:6443',
-    };
-    expect(toCommandArguments('nat', change)).toBe(
-      "-t nat -A VIPNAT -j DNAT --to-destination '[fd00::11]:6443'",
-    );
+    const rule = '-j DNAT --to-destination [fd00::11]:6443';
+    const command = "-t nat -A VIPNAT -j DNAT --to-destination '[fd00::11]:6443'";
+    expect(toCommandArguments('nat', { kind: 'append', chain: 'VIPNAT', rule })).toBe(command);
   });
 });

@@ -1,6 +1,7 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type Balance, vipChainName } from '../../../../lib/dialect.ts';
 import { renderTables, renderRoute } from '../../../../lib/iptables/vip-rules.ts';
+import { formatEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 
 const vip = toEndpoint('10.0.0.50:6443');
@@ -16,12 +17,8 @@ const namesOf = (balances: readonly Balance[], table: 'nat' | 'filter') => [
 describe('the chain of a VIP', () => {
   test('direct: each backend is as likely as the others, and the last takes what is left', () => {
     const rules = renderRoute(direct);
-    expect(rules.map(({ tail }) => /--to-destination (.*)/.exec(tail)?.[1])).toEqual([
-      '10.0.0.11:6443',
-      '10.0.0.12:6443',
-      '10.0.0.13:6443',
-      '10.0.0.14:6443',
-    ]);
+    const targets = rules.map(({ tail }) => /--to-destination (.*)/.exec(tail)?.[1]);
+    expect(targets).toEqual(backends.map(formatEndpoint));
     let left = 1;
     for (const { tail } of rules) {
       const chance = Number(/--probability (\S+)/.exec(tail)?.[1] ?? 1);
@@ -36,29 +33,25 @@ describe('the chain of a VIP', () => {
     expect(rule).toEqual({ head: '-p tcp', tail: '-m tcp -j DNAT --to-destination 10.0.0.11:6443' });
   });
 
-  test('service-chain: a jump into it', () => {
-    expect(renderRoute({ ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } })).toEqual([
-      { head: '', tail: '-j KUBE-SVC-X' },
-    ]);
+  const clusterIp = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
+  const toClusterIp = { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' };
+
+  test.each<[string, Balance, ReturnType<typeof renderRoute>]>([
+    [
+      'service-chain: a jump into it',
+      { ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } },
+      [{ head: '', tail: '-j KUBE-SVC-X' }],
+    ],
+    ['cluster-ip: a translation to it', { vip: vip6, route: clusterIp, masquerade: 'own' }, [toClusterIp]],
+    ['passthrough: nothing', passthrough, []],
+    ["passthrough with kube-proxy's mark: nothing", { ...passthrough, masquerade: 'kube-mark' }, []],
+  ])('%s', (_, balance, rules) => {
+    expect(renderRoute(balance)).toEqual(rules);
   });
 
-  test('cluster-ip: a translation to it', () => {
-    const route = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
-    expect(renderRoute({ vip: vip6, route, masquerade: 'own' })).toEqual([
-      { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' },
-    ]);
-  });
-
-  test('passthrough: nothing', () => {
-    expect(renderRoute(passthrough)).toEqual([]);
-  });
-
-  test("with kube-proxy's mark, the mark comes first, but not where nothing is translated", () => {
-    expect(renderRoute({ ...direct, masquerade: 'kube-mark' })[0]).toEqual({
-      head: '',
-      tail: '-j KUBE-MARK-MASQ',
-    });
-    expect(renderRoute({ ...passthrough, masquerade: 'kube-mark' })).toEqual([]);
+  test("with kube-proxy's mark, the mark comes first", () => {
+    const [mark] = renderRoute({ ...direct, masquerade: 'kube-mark' });
+    expect(mark).toEqual({ head: '', tail: '-j KUBE-MARK-MASQ' });
   });
 
   test('has a name for each family, address and port, short enough for the kernel, and the same for ever', () => {
@@ -97,9 +90,9 @@ describe('the tables', () => {
 
   test('drop replies that conntrack calls INVALID, of whoever may answer any of the VIPs, and nothing else', () => {
     const [first, second] = backends;
-    const balances = [[second, first].flatMap((one) => one ?? []), backends.slice(0, 1)].map(
-      (apiservers) => ({ ...direct, apiservers }),
-    );
+    const balances = [[second, first], [first]].map((apiservers): Balance => {
+      return { ...direct, apiservers: apiservers.flatMap((one) => one ?? []) };
+    });
     const { filter } = renderTables(balances);
     expect(filter.chains.get('VIPNAT-INPUT')).toEqual(
       ['10.0.0.11', '10.0.0.12'].map((address) => ({

@@ -51,8 +51,8 @@ describe('rules that say nothing, because somebody else can have written them', 
   });
 
   test('rules of another VIP', () => {
-    const other = toEndpoint('[fd00::51]:6443');
-    const rules = signRules(vipChainName(other), renderRoute({ ...direct, vip: other })).map(
+    const next = toEndpoint('[fd00::51]:6443');
+    const rules = signRules(vipChainName(next), renderRoute({ ...direct, vip: next })).map(
       ({ text }) => text,
     );
     expect(readBack(rules)).toBeNull();

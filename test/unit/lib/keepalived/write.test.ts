@@ -5,18 +5,16 @@ import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
 import { readdirSync, readFileSync, statSync, writeFileSync, mkdtempSync, symlinkSync } from 'node:fs';
 
-describe('a line of keepalived', () => {
-  test.each([
-    ['INSTANCE "vip-10.0.0.50" MASTER 250', { instance: 'vip-10.0.0.50', state: 'MASTER' }],
-    // Before 2.0.11 it had no priority.
-    ['INSTANCE "vip-fd00::50" FAULT', { instance: 'vip-fd00::50', state: 'FAULT' }],
-    ['GROUP "vipnat" MASTER 250', null],
-    ['INSTANCE "vip-10.0.0.50" MASTER_RX_LOWER_PRI 250', null],
-    ['INSTANCE "vip-10.0.0.50', null],
-    ['', null],
-  ])('%j', (line, notice) => {
-    expect(parseNotice(line)).toEqual(notice);
-  });
+test.each([
+  ['INSTANCE "vip-10.0.0.50" MASTER 250', { instance: 'vip-10.0.0.50', state: 'MASTER' }],
+  // Before 2.0.11 it had no priority.
+  ['INSTANCE "vip-fd00::50" FAULT', { instance: 'vip-fd00::50', state: 'FAULT' }],
+  ['GROUP "vipnat" MASTER 250', null],
+  ['INSTANCE "vip-10.0.0.50" MASTER_RX_LOWER_PRI 250', null],
+  ['INSTANCE "vip-10.0.0.50', null],
+  ['', null],
+])('a line of keepalived: %j', (line, notice) => {
+  expect(parseNotice(line)).toEqual(notice);
 });
 
 describe('the agent', () => {

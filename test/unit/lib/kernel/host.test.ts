@@ -1,4 +1,4 @@
-import { test, expect, describe } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import {
   isMounted,
   parseListeners,
@@ -84,22 +84,13 @@ function run(line: string, path = process.env['PATH']) {
   return { statuses: stdout.trim().split('\n').at(-1), stderr };
 }
 
-describe('the reader of standard output', () => {
-  test('is noticed when it goes, long before the next write', () => {
-    expect(run('watch 60000 gone | head -1')).toEqual({ statuses: '3 0', stderr: '' });
-  });
-
-  test('is there as long as it reads', () => {
-    expect(run('watch 300 gone | cat')).toEqual({ statuses: '0 0', stderr: '' });
-  });
-
-  test('is not asked for where output goes to a file, or no tail is there', () => {
-    expect(run('watch 300 gone > /dev/null')).toEqual({ statuses: '0', stderr: '' });
-    expect(run('PATH=/nonexistent watch 300 gone | { read -r line; }')).toEqual({
-      statuses: '0 0',
-      stderr: '',
-    });
-  });
+test.each([
+  ['is noticed when it goes, long before the next write', 'watch 60000 gone | head -1', '3 0'],
+  ['is there as long as it reads', 'watch 300 gone | cat', '0 0'],
+  ['is not asked for where output goes to a file', 'watch 300 gone > /dev/null', '0'],
+  ['is not asked for where no tail is there', 'PATH=/none watch 300 gone | { read -r line; }', '0 0'],
+])('the reader of standard output %s', (_, line, statuses) => {
+  expect(run(line)).toEqual({ statuses, stderr: '' });
 });
 
 test('a service that nobody installed has no unit', async () => {

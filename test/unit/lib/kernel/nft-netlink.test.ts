@@ -19,21 +19,13 @@ const slots: ElementChange = {
 
 /** Types of messages, and their payloads without family, table and set. */
 function render(change: Partial<ElementChange>) {
-  const orders = renderElementChanges([{ ...slots, ...change }]);
-  return orders?.map(({ type, payload, isCreation }) => [
-    type & 0xff,
-    isCreation,
-    payload.subarray(20).toString('hex'),
-  ]);
+  const made = renderElementChanges([{ ...slots, ...change }]);
+  return made?.map(({ type, payload, isCreation }) => [type & 0xff, isCreation, payload.toString('hex', 20)]);
 }
 
 test('an element is the bytes that nft 1.0.6 sends for it', () => {
   expect(render({})).toEqual([
-    [
-      12,
-      true,
-      '2400038020000180' + '0c00018008000100' + '06000000' + '100002800c000100' + '0a80000a1f900000',
-    ],
+    [12, true, '2400038020000180' + '0c00018008000100' + '06000000100002800c000100' + '0a80000a1f900000'],
   ]);
   const [order] = renderElementChanges([slots]) ?? [];
   expect(order?.payload.subarray(0, 20).toString('hex')).toBe(
@@ -110,16 +102,12 @@ function answering(messages: readonly NetlinkMessage[]) {
 function table(family: number, name: string, handle: bigint): NetlinkMessage {
   const number = Buffer.alloc(8);
   number.writeBigUInt64BE(handle);
-  const attributes = [
-    attribute(1, Buffer.from(`${name}\0`)),
-    attribute(2, Buffer.alloc(4)),
-    attribute(4, number),
-  ];
+  const parts = [attribute(1, Buffer.from(`${name}\0`)), attribute(2, Buffer.alloc(4)), attribute(4, number)];
   return {
     type: 0x0a00,
     flags: 0,
     sequence: 1,
-    data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...attributes]),
+    data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...parts]),
   };
 }
 

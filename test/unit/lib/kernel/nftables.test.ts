@@ -70,9 +70,6 @@ test.each([
     'type ipv4_addr . inet_proto . inet_service : verdict',
   ],
   ['typeof ip saddr . th dport', 'typeof ip saddr . th dport'],
-])(
-  'of a set that nft declares by expressions, types are told where all are known: %s',
-  (printed, declared) => {
-    expect(toTyped(printed)).toBe(declared);
-  },
-);
+])('of a set declared by expressions, types are told where all are known: %s', (printed, declared) => {
+  expect(toTyped(printed)).toBe(declared);
+});

@@ -284,13 +284,8 @@ console.log(JSON.stringify({ outcomes, more: count() - before }));
 `;
 
 test('a tool that is not started for want of descriptors leaves none open', async () => {
-  const limited = [
-    '-c',
-    'ulimit -n 100; exec "$0" --input-type=module --eval "$1"',
-    process.execPath,
-    program,
-  ];
-  const { stdout } = await execa('sh', limited);
+  const shell = ['-c', 'ulimit -n 100; exec "$0" --input-type=module --eval "$1"', process.execPath, program];
+  const { stdout } = await execa('sh', shell);
   const { outcomes, more } = JSON.parse(stdout) as { outcomes: string[]; more: number };
   expect(outcomes[0]).toBe('DESCRIPTORS_EXHAUSTED');
   expect(outcomes.at(-1)).toBe('started');

@@ -122,12 +122,7 @@ describe('the backends', () => {
     [sticky, 'an endpoint chain is missing', '"chain":"endpoint-VLWO454Z', '"chain":"gone-VLWO454Z'],
     [sticky, 'a verdict is of an unknown kind', '[1,{"goto":', '[1,{"leap":'],
     [sticky, 'the verdicts are in a map of their own', inChains, toOwnMap(inChains)],
-    [
-      plain,
-      'an inline map holds an address without port',
-      '[1,{"concat":["10.77.0.12",6443]}]',
-      '[1,"10.77.0.12"]',
-    ],
+    [plain, 'an inline map has no port', '[1,{"concat":["10.77.0.12",6443]}]', '[1,"10.77.0.12"]'],
     [plain, 'the addresses are in a map of their own', inline, toOwnMap(inline)],
   ])('of %s are unknown when %s: half a list would look like a dead apiserver', (state, _, from, to) => {
     const text = compact(state);

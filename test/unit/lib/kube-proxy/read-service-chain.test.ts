@@ -48,11 +48,9 @@ describe('endpoint chains have the names that kube-proxy gives them', () => {
   });
 
   test('each endpoint in a real set of rules is translated to in the chain of its name', () => {
-    const translations = [
-      ...capture.matchAll(/^-A (\S+) .*"default\/kubernetes:https".* --to-destination (\S+)$/gm),
-    ];
-    expect(translations).toHaveLength(3);
-    for (const [, chain, endpoint = ''] of translations) {
+    const ends = [...capture.matchAll(/^-A (\S+) .*"default\/kubernetes:https".* --to-destination (\S+)$/gm)];
+    expect(ends).toHaveLength(3);
+    for (const [, chain, endpoint = ''] of ends) {
       expect(nameEndpointChain(kubernetesService, endpoint)).toBe(chain);
     }
   });

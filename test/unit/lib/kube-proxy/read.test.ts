@@ -133,12 +133,7 @@ test('rules of kube-proxy 1.21 and earlier have the same edge, though the masque
 
 describe('the backends', () => {
   test.each([
-    [
-      'unknown when one cannot be read',
-      '--to-destination 10.77.0.12:6443',
-      '--to-destination 10.77.0.12',
-      null,
-    ],
+    ['unknown when one has no port', '--to-destination 10.77.0.12:6443', '--to-destination 10.77.0.12', null],
     ['unknown when one leads nowhere', /^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '', null],
     ['none when the chain leads nowhere', /^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '', []],
   ])('are %s: half a list would look like a dead apiserver', (_, from, to, expected) => {
@@ -178,10 +173,7 @@ describe('kube-proxy wants its chain gone', () => {
     ['another service has no endpoints', reject('default/web:https has no endpoints', '10.96.7.7')],
     ['a rule only accepts', reject('default/kubernetes:https cluster IP', '10.96.0.1', 'ACCEPT')],
     ['another port is rejected', reject('x').replace('--dport 443', '--dport 4430')],
-    [
-      'a service with a longer name has none',
-      reject('default/kubernetes:https-2 has no endpoints', '10.96.7.7'),
-    ],
+    ['one with a longer name has none', reject('default/kubernetes:https-2 has no endpoints', '10.96.7.7')],
   ])('not when %s', (_, rule) => {
     const text = withFilterRule(rule);
     expect(text).toContain(rule);

@@ -228,13 +228,9 @@ test('a server that lists more than there may be is not believed, and those that
 
 test('an API without a kind that may be missing has none of it, and is asked again after ten minutes', async () => {
   informer.stop();
-  const missing = {
-    ...resource,
-    path: '/apis/discovery.k8s.io/v2/endpointslices',
-    mayBeMissing: true,
-  } as const;
+  const path = '/apis/discovery.k8s.io/v2/endpointslices';
   lists = 0;
-  informer = start(missing);
+  informer = start({ ...resource, path, mayBeMissing: true });
   await eventually('it is told', () => lists === 1);
   expect([known.size, informer.version !== null, world.count(/v2/)]).toEqual([0, true, 1]);
   await world.clock.advance(9 * 60_000);
@@ -242,7 +238,7 @@ test('an API without a kind that may be missing has none of it, and is asked aga
   await world.pass('it is asked again', () => world.count(/v2/) === 2);
   expect(problems).toEqual([]);
   informer.stop();
-  informer = start({ ...resource, path: missing.path });
+  informer = start({ ...resource, path });
   await world.pass('it is a problem', () => problems.length > 0);
   expect(problems[0]).toContain('404');
 });

@@ -51,18 +51,16 @@ describe('a kubeconfig', () => {
 
   test('may have a name for the certificate, a client certificate, an IPv6 address and no port', async () => {
     const cluster = { server: 'https://[fd77::50]', 'tls-server-name': 'kubernetes' };
+    const { certificate, key } = certificates().admin;
     const user = {
       'client-certificate': 'admin.crt',
-      'client-key-data': readFileSync(certificates().admin.key).toString('base64'),
+      'client-key-data': readFileSync(key).toString('base64'),
     };
     expect(await read(writeKubeconfig({ cluster, user }))).toMatchObject({
       host: 'fd77::50',
       port: 443,
       serverName: 'kubernetes',
-      tls: {
-        cert: readFileSync(certificates().admin.certificate),
-        key: readFileSync(certificates().admin.key),
-      },
+      tls: { cert: readFileSync(certificate), key: readFileSync(key) },
       headers: {},
     });
   });
@@ -162,24 +160,9 @@ describe('the API is asked', () => {
   const inCluster = { port: 443, isInCluster: true };
 
   test.each([
-    [
-      'where the credentials say, at another address',
-      '10.0.0.13',
-      {},
-      ['10.0.0.13:6443', here, '10.0.0.11:6443'],
-    ],
-    [
-      'where they say, then at those that are known',
-      '192.0.2.1',
-      { port: 443 },
-      ['192.0.2.1:443', here, ...others],
-    ],
-    [
-      'at the ClusterIP last, for it may lead nowhere',
-      '10.96.0.1',
-      inCluster,
-      [here, ...others, '10.96.0.1:443'],
-    ],
+    ['where the credentials say, if elsewhere', '10.0.0.13', {}, ['10.0.0.13:6443', here, '10.0.0.11:6443']],
+    ['where they say, then at those known', '192.0.2.1', { port: 443 }, ['192.0.2.1:443', here, ...others]],
+    ['at the ClusterIP last: it may be nowhere', '10.96.0.1', inCluster, [here, ...others, '10.96.0.1:443']],
     ['by a name last, for it takes DNS', 'api.example.com', {}, [here, ...others, 'api.example.com:6443']],
   ])('%s', (_, host, more, servers) => {
     expect(list(host, more)).toEqual(servers);

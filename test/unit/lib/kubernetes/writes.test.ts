@@ -35,10 +35,8 @@ function createClient(...hosts: readonly string[]): RoutedClient {
 
 const write = (method: ObjectWrite['method'], metadata: object = {}, spec: object = {}) => {
   const body = { metadata: { name: 'one', ...metadata }, spec };
-  return client.write(
-    { title: 'writing it', method, path: method === 'POST' ? collection : path, body },
-    limitMs,
-  );
+  const where = method === 'POST' ? collection : path;
+  return client.write({ title: 'writing it', method, path: where, body }, limitMs);
 };
 const read = () => client.read({ title: 'reading it', path, schema }, limitMs);
 
@@ -78,7 +76,7 @@ describe('a write', () => {
     // No answer of a kube-apiserver.
     [302, 'unreachable'],
   ] as const)(
-    'that is answered with %i is %s, in words that name the server and its reason',
+    'answered with %i is %s, in words that name the server and its reason',
     async (code, outcome) => {
       api.leases.refusal = code;
       const answer = await write('POST');
@@ -92,7 +90,7 @@ describe('a write', () => {
   );
 
   test.each(['page', 'unauthorized', 'failing'] as const)(
-    'to a server that is %s is not taken for done',
+    'to a %s server is not taken for done',
     async (manner) => {
       api.manner = manner;
       expect(await write('POST')).toMatchObject({ version: null });
@@ -145,15 +143,11 @@ describe('a read', () => {
 });
 
 test('a server that is away, or answers nothing of use, is not the first to be asked next', async () => {
-  const other = await KubeApi.start({
-    pair: certificates().serving('m1'),
-    host: '127.0.0.2',
-    port: api.port,
-  });
+  const peer = await KubeApi.start({ pair: certificates().serving('m1'), host: '127.0.0.2', port: api.port });
   client = createClient('127.0.0.1', '127.0.0.2');
   api.leases.refusal = 503;
   expect((await write('POST')).outcome).toBe('unreachable');
   expect((await write('POST')).outcome).toBe('taken');
-  expect(other.leases.find('one')).not.toBeNull();
-  await other.stop();
+  expect(peer.leases.find('one')).not.toBeNull();
+  await peer.stop();
 });

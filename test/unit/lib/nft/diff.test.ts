@@ -39,6 +39,8 @@ class Host {
 const kindsOf = ({ changes }: Diff<NftChange>) => [...new Set(changes.map(({ kind }) => kind))];
 const messagesOf = ({ drift }: Diff<NftChange>) => drift.map(({ message }) => message);
 
+const withoutForward = 'flush chain ip vipnat forward\ndelete chain ip vipnat forward';
+
 describe('our table', () => {
   test('is created whole, and once written nothing is left to do (I7)', () => {
     const host = new Host();
@@ -74,17 +76,12 @@ describe('our table', () => {
       'add rule ip vipnat output counter accept',
       'a foreign rule is in output: counter accept',
     ],
-    [
-      'a chain was deleted',
-      'flush chain ip vipnat forward\ndelete chain ip vipnat forward',
-      'chain forward does not exist',
-    ],
+    ['a chain was deleted', withoutForward, 'chain forward does not exist'],
     ['a chain was added', 'add chain ip vipnat mine', 'mine is left over'],
     ['it was made dormant', 'add table ip vipnat { flags dormant; }', 'the table was set to dormant'],
     [
       'a hook is another',
-      'flush chain ip vipnat forward\ndelete chain ip vipnat forward\n' +
-        'add chain ip vipnat forward { type filter hook forward priority 7; policy drop; }',
+      `${withoutForward}\nadd chain ip vipnat forward { type filter hook forward priority 7; policy drop; }`,
       'the hook of forward was edited: type filter hook forward priority 7; policy drop;',
     ],
   ])('is repaired, and says so, when %s', (_what, script, message) => {

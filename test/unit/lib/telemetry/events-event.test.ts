@@ -35,19 +35,16 @@ describe('an event', () => {
     });
   });
 
-  test.each(['x', 'ü', '€', '😀'])(
-    'has a note of at most 1024 bytes, and of whole characters (%s)',
-    (letter) => {
-      for (const start of ['', 'a', 'ab', 'abc']) {
-        const note = String(toApiEvent({ ...once, note: start + letter.repeat(2000) }, 'm1')['note']);
-        expect(Buffer.byteLength(note)).toBeLessThanOrEqual(1024);
-        expect(Buffer.byteLength(note)).toBeGreaterThan(1024 - 4);
-        expect(note).toBe(`${start}${letter.repeat((note.length - 1 - start.length) / letter.length)}…`);
-      }
-      const fitting = letter.repeat(1024 / Buffer.byteLength(letter));
-      expect(toApiEvent({ ...once, note: fitting }, 'm1')['note']).toBe(fitting);
-    },
-  );
+  test.each(['x', 'ü', '€', '😀'])('has a note of at most 1024 bytes, of whole characters (%s)', (letter) => {
+    for (const start of ['', 'a', 'ab', 'abc']) {
+      const note = String(toApiEvent({ ...once, note: start + letter.repeat(2000) }, 'm1')['note']);
+      expect(Buffer.byteLength(note)).toBeLessThanOrEqual(1024);
+      expect(Buffer.byteLength(note)).toBeGreaterThan(1024 - 4);
+      expect(note).toBe(`${start}${letter.repeat((note.length - 1 - start.length) / letter.length)}…`);
+    }
+    const fitting = letter.repeat(1024 / Buffer.byteLength(letter));
+    expect(toApiEvent({ ...once, note: fitting }, 'm1')['note']).toBe(fitting);
+  });
 
   test('of a node with a long name has a name of its own that fits', () => {
     const node = `${'a'.repeat(62)}.`.repeat(4).slice(0, 251);

@@ -108,7 +108,7 @@ describe('the API that is away', () => {
   });
 
   test.each(['page', 'another kind', 'unauthorized'] as const)(
-    '(%s) is not taken for one that answers',
+    '(%s) is none that answers',
     async (manner) => {
       turn((server) => (server.manner = manner));
       writer.record('ApiserverDead', 'm2 is dead');

@@ -126,15 +126,13 @@ function ask(text: string | null): boolean {
   }
 }
 
-describe("the kubelet's probe", () => {
-  test.each([
-    ['before the time that the agent wrote', (now: number) => `${now + 60}\n`, true],
-    ['after it', (now: number) => `${now - 1}\n`, false],
-    ['of a file with nothing in it', () => '', false],
-    ['of no file', () => null, false],
-  ])('%s', (_title, write, isAlive) => {
-    expect(ask(write(Math.floor(uptime())))).toBe(isAlive);
-  });
+test.each([
+  ['before the time that the agent wrote', (now: number) => `${now + 60}\n`, true],
+  ['after it', (now: number) => `${now - 1}\n`, false],
+  ['of a file with nothing in it', () => '', false],
+  ['of no file', () => null, false],
+])("the kubelet's probe %s", (_title, write, isAlive) => {
+  expect(ask(write(Math.floor(uptime())))).toBe(isAlive);
 });
 
 describe('a heartbeat', () => {
