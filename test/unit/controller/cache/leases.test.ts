@@ -59,7 +59,9 @@ describe('a Lease of a node', () => {
     hear(ofNode('one'));
     await pass(30);
     hear(ofNode('two'));
-    expect(await pass(40)).toBe(0);
+    await pass(20);
+    hear(ofNode('two'));
+    expect(await pass(20)).toBe(0);
     expect(await pass(1)).toBe(1);
     expect([living(), unresponsive()]).toEqual([[], ['node-1 two']]);
     // A list that is made anew has the same Lease still.
@@ -84,13 +86,18 @@ describe('a Lease of a node', () => {
 
   test('that is deleted leaves nothing behind', async () => {
     hear(ofNode('one'));
+    await pass(30);
     expect(hear(null, ofNode('one')).wakes.size).toBe(1);
     expect([living(), unresponsive()]).toEqual([[], []]);
+    hear(ofNode('one'));
+    expect(await pass(20)).toBe(0);
     hear(ofNode('two'));
     await pass(42);
     expect(unresponsive()).toEqual(['node-1 two']);
     hear(null, ofNode('two'));
     expect(unresponsive()).toEqual([]);
+    hear(ofNode('two'));
+    expect(living()).toEqual(['node-1']);
   });
 });
 

@@ -11,6 +11,15 @@ const resource = toServiceResource({ namespace: 'shop', name: 'web' });
 const web = { metadata: { name: 'web', resourceVersion: '5' }, spec: { clusterIP: '10.96.7.7' } };
 const event = (type: string, object: object) => readEvent(resource, JSON.stringify({ type, object }));
 
+test.each([
+  ['ADDED', web, { type: 'put', object: web, version: '5' }],
+  ['MODIFIED', web, { type: 'put', object: web, version: '5' }],
+  ['DELETED', web, { type: 'delete', object: web, version: '5' }],
+  ['BOOKMARK', { metadata: { resourceVersion: '9' } }, { type: 'bookmark', version: '9' }],
+])('an event is an object that is there or gone, or how far the watch has come: %s', (type, object, read) => {
+  expect(event(type, object)).toEqual(read);
+});
+
 test('an event that ends the watch is an error: of its own kind when the version is too old', () => {
   expect(() => event('ERROR', { code: 410, message: 'too old' })).toThrow(VersionGoneError);
   expect(() => event('ERROR', { code: 500, message: 'etcd\u001bis away' })).toThrow(
