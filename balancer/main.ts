@@ -245,7 +245,6 @@ class NodeBalancer {
     return createHostSeats({
       ...options,
       clock: systemClock,
-      socketName: balancerRole.socketName,
       onState: (state) => {
         this.#takeState(state);
       },

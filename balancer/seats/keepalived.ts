@@ -1,11 +1,11 @@
-import { type Clock, type Budget, type Bucket, fillBucket, takeToken } from '../../lib/clock.ts';
-import { VipnatError } from '../../lib/errors.ts';
+import { type Clock, type Cancel, type Budget, type Bucket, fillBucket, takeToken } from '../../lib/clock.ts';
+import { VipnatError, describeCause } from '../../lib/errors.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import type { SeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere, refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
 import { join, dirname, basename } from 'node:path';
-import { rename } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
 type TestConfiguration = (path: string) => Promise<string | null>;
@@ -191,5 +191,82 @@ export class ConfigurationKeeper {
     if (running.ageMs < youngMs) return youngMs - running.ageMs;
     if (this.#ports.reload(running)) this.#reported = key;
     return null;
+  }
+}
+
+/**
+ * What keepalived runs every 5 s, and while it fails gives the seats up. It counts its runs since the balancer last wrote another beat: no
+ * clock can step, and a balancer that is stopped or hangs is as good as none. After half a minute it fails for four runs and no longer: by
+ * then another node has the seat, or there is none, and the last one holds on. A run that cannot look finds nothing amiss. What it has seen
+ * tells the balancer that it runs.
+ */
+const balancerCheck = `# vipnat balancer writes this file.
+cd "\${0%/*}" || exit 0
+last= missed=0
+read -r beat needed <beat || exit 0
+[ ! -e seen ] || read -r last missed <seen
+[ "$beat" = "$last" ] && missed=$((missed + 1)) || missed=0
+echo "$beat $missed" >seen || exit 0
+[ "$needed" = 0 ] || [ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
+`;
+
+/** As often as keepalived runs its script. */
+const beatMs = 5000;
+
+/**
+ * Has keepalived's script know that this process goes on. A script that somebody removed is written again. Where the beat cannot be
+ * written, the script finds nothing amiss for half a minute.
+ */
+export class BalancerBeat {
+  readonly #ports: Pick<ConfigurationPorts, 'files' | 'clock' | 'logger'>;
+  #isNeeded: boolean | null = null;
+  #cancel: Cancel = () => undefined;
+  #written: Promise<void> = Promise.resolve();
+  #isFailing = false;
+
+  constructor(ports: Pick<ConfigurationPorts, 'files' | 'clock' | 'logger'>) {
+    this.#ports = ports;
+  }
+
+  /** Ends once the script is there, or could not be written. */
+  get written(): Promise<void> {
+    return this.#written;
+  }
+
+  /** Whether an address of a seat is dead here without this process: until that is known, it is as a former life has said. */
+  setNeeded(isNeeded: boolean): void {
+    this.#isNeeded = isNeeded;
+  }
+
+  start(): void {
+    this.#written = this.#write();
+    this.#cancel = this.#ports.clock.schedule(beatMs, () => {
+      this.start();
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#cancel();
+    await this.#written;
+  }
+
+  async #write(): Promise<void> {
+    const {
+      files: { checkBalancer, beat },
+      clock,
+      logger,
+    } = this.#ports;
+    try {
+      if ((await readIfThere(checkBalancer)) !== balancerCheck)
+        await replaceFile(checkBalancer, balancerCheck, { isOwnFolder: true });
+      this.#isNeeded ??= (await readIfThere(beat))?.endsWith(' 1\n') ?? false;
+      // No former life has written the same. It need not outlive a power failure, and no disk is waited for.
+      await writeFile(beat, `${clock.date().getTime()} ${Number(this.#isNeeded)}\n`);
+      this.#isFailing = false;
+    } catch (error) {
+      if (!this.#isFailing)
+        logger.warn(`keepalived is not told that the balancer runs: ${describeCause(error)}`);
+      this.#isFailing = true;
+    }
   }
 }

@@ -44,29 +44,11 @@ export function renderSeats(
       keyword: 'track_script',
       path: checkBalancer,
       comment:
-        'vipnat balancer writes this script. It fails for a while after a balancer has ended that a Service needs.',
+        'vipnat balancer writes this script. It fails for a while after a balancer has ended or hangs that a Service needs.',
     },
     instances: seats.map(toInstance),
     group: null,
   });
-}
-
-/**
- * What keepalived runs every 5 s, and while it fails gives the seats up. It asks the kernel for the balancer's socket, and counts its runs
- * without one: no clock can step. After half a minute it fails for four runs and no longer: by then another node has the seat, or there is
- * none, and the last one holds on. A run that cannot ask finds nothing amiss. Pure.
- */
-export function renderBalancerCheck(needsBalancer: boolean, socketName: string): string {
-  const check = `cd "\${0%/*}" || exit 0
-grep -q '@${socketName}$' /proc/net/unix
-[ $? = 1 ] || { rm -f missed; exit 0; }
-missed=0
-[ ! -e missed ] || read -r missed <missed
-missed=$((missed + 1))
-echo "$missed" >missed || exit 0
-[ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
-`;
-  return `# vipnat balancer writes this file.\n${needsBalancer ? check : 'exit 0\n'}`;
 }
 
 /** The addresses that a node holds, or whose seat was held at least, as the controller says. Pure. */

@@ -13,7 +13,12 @@ import { locateSeatFiles, type NoticeSource, NoticeReader } from '../../lib/keep
 import { testConfiguration } from '../../lib/kernel/tools.ts';
 import { readPlacedAddresses, findAddressUsers } from '../../lib/kernel/addresses.ts';
 import { readOnLinkNetworks } from '../../lib/kernel/forwarding.ts';
-import { readConfigurationFile, type ConfigurationPorts, ConfigurationKeeper } from './keepalived.ts';
+import {
+  readConfigurationFile,
+  type ConfigurationPorts,
+  ConfigurationKeeper,
+  BalancerBeat,
+} from './keepalived.ts';
 import {
   listAlone,
   listAnnounced,
@@ -24,18 +29,14 @@ import {
   type SeatsInput,
   type HostNetworks,
   renderSeats,
-  renderBalancerCheck,
 } from './plan.ts';
-import { Fifo, replaceFile } from '../../lib/files.ts';
+import { Fifo } from '../../lib/files.ts';
 import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './conflicts.ts';
 import { TriggerQueue, type Requeue } from '../../lib/sync-queue.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What differs from process to process. */
-type HostSeatsOptions = Pick<
-  SeatsPorts,
-  'clock' | 'node' | 'logger' | 'socketName' | 'onState' | 'onPlanned'
-> & {
+type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'logger' | 'onState' | 'onPlanned'> & {
   /** The folder that the balancer shares with its keepalived; whole path. */
   readonly runDir: string;
 };
@@ -189,8 +190,6 @@ interface SeatsPorts extends ConfigurationPorts {
   readonly readOnLinkNetworks: () => Promise<readonly HostAddress[]>;
   readonly findAddressUsers: FindAddressUsers;
   readonly notices: NoticeSource;
-  /** By which keepalived knows that the balancer runs: an abstract Unix socket. */
-  readonly socketName: string;
   /** Called with the first state, and whenever it differs from before. */
   readonly onState: (state: SeatsState) => void;
   /** Called for each input that was taken, once the state says what this node cannot hold of it, or that could not be found out. */
@@ -249,9 +248,7 @@ export class Seats {
   /** The last one that `onPlanned` was called for. */
   #reported: SeatsInput | null = null;
   #problems: ReadonlySet<string> = new Set();
-  #needsBalancer = false;
-  /** As it was written last. */
-  #check = '';
+  readonly #beat: BalancerBeat;
   #isFailing = false;
   #isStopped = false;
   readonly #queue: TriggerQueue<Cause>;
@@ -260,6 +257,7 @@ export class Seats {
     const { clock, findAddressUsers, notices, logger } = ports;
     this.#ports = ports;
     this.#configuration = new ConfigurationKeeper(ports);
+    this.#beat = new BalancerBeat(ports);
     this.#unannounced = new AddressConflicts(findAddressUsers, clock, (address, mac) => {
       if (mac === null) logger.info(`no other host answers for ${address} any more`);
       else logger.warn(`another host (MAC ${mac}) answers for ${address}`);
@@ -275,6 +273,7 @@ export class Seats {
   /** Begins to sync. Writes nothing before the first `update`: what an earlier process has left stays until then. */
   start(): void {
     this.#notices.start();
+    this.#beat.start();
     this.#queue.requeueAfter('tick', 0);
   }
 
@@ -287,14 +286,13 @@ export class Seats {
 
   /** Takes whether an address of a seat is dead here without a balancer: then keepalived gives the seats up when this one has ended. Returns immediately. */
   setNeedsBalancer(needsBalancer: boolean): void {
-    this.#needsBalancer = needsBalancer;
-    this.#queue.trigger('objects');
+    this.#beat.setNeeded(needsBalancer);
   }
 
   /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await Promise.all([this.#queue.stop(), this.#notices.stop()]);
+    await Promise.all([this.#queue.stop(), this.#notices.stop(), this.#beat.stop()]);
   }
 
   async #sync(): Promise<Requeue<Cause>> {
@@ -343,19 +341,11 @@ export class Seats {
     const hasMore = await this.#unannounced.ask(unannounced, listHeld(plan.seats, view));
     this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
-    await this.#keepCheck();
+    await this.#beat.written;
     const seats = limitSeats(plan.seats, view, this.#unannounced);
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
     const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));
     return hasMore ? 0 : waitMs;
-  }
-
-  /** It is there before the configuration that names it. */
-  async #keepCheck(): Promise<void> {
-    const text = renderBalancerCheck(this.#needsBalancer, this.#ports.socketName);
-    if (text === this.#check) return;
-    await replaceFile(this.#ports.files.checkBalancer, text, { isOwnFolder: true });
-    this.#check = text;
   }
 
   /** Most hosts have an address in each subnet that matters: their routes are not read. */

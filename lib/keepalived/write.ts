@@ -221,14 +221,18 @@ ${globals.map((line) => `  ${line}\n`).join('')}  script_user root
 
 /**
  * Weight 0 means FAULT: a lower priority would not do, as with nopreempt no other node takes an address from a master
- * (seen with keepalived 2.2.7). A busy host may take long for a script: that is no failure. keepalived 2.3.3 calls /bin/sh insecure, as
+ * (seen with keepalived 2.2.7). A busy host may take long for a script, and somebody may empty its folder: that is no failure. keepalived 2.3.3 calls /bin/sh insecure, as
  * /bin is a link.
  */
 function renderGuard({ guard: { keyword, path, comment } }: KeepalivedConfiguration): string {
+  const command = `if test -e ${path}; then exec sh ${path}; fi`;
   const [block, lines] =
     keyword === 'track_file'
       ? ['track_file', [`file "${path}"`, 'weight 0', 'init_file 0']]
-      : ['vrrp_script', [`script "/usr/bin/env sh ${path}"`, 'interval 5', 'timeout 60', 'fall 2', 'rise 1']];
+      : [
+          'vrrp_script',
+          [`script "/usr/bin/env sh -c '${command}'"`, 'interval 5', 'timeout 60', 'fall 2', 'rise 1'],
+        ];
   return `\n# ${comment}\n${block} serving {\n${lines.map((line) => `  ${line}\n`).join('')}}\n`;
 }
 
@@ -280,6 +284,10 @@ export interface SeatFiles {
   readonly pidFile: string;
   /** The script by which it looks whether the balancer lives. */
   readonly checkBalancer: string;
+  /** What the balancer writes all the time for that script. */
+  readonly beat: string;
+  /** What that script has seen last. */
+  readonly seen: string;
   /** The named pipe by which it says what state its instances are in. It makes the pipe itself. */
   readonly notices: string;
 }
@@ -295,6 +303,8 @@ export function locateSeatFiles(runDir: string): SeatFiles {
     checkLog: join(runDir, 'keepalived.check'),
     pidFile: join(runDir, 'keepalived.pid'),
     checkBalancer: join(runDir, 'check-balancer'),
+    beat: join(runDir, 'beat'),
+    seen: join(runDir, 'seen'),
     notices: join(runDir, 'notify'),
   };
 }

@@ -92,6 +92,11 @@ export class SeatNode {
     await ended;
   }
 
+  /** Has it hang: nothing of it ends. */
+  stopSeats(): void {
+    this.#seats?.kill('SIGSTOP');
+  }
+
   /** As the manifest starts it, once the file is there. */
   async startKeepalived(): Promise<void> {
     await waitUntil(() => existsSync(this.locate('keepalived.conf')), `${this.name} has no keepalived.conf`);

@@ -6,7 +6,6 @@ import type { SeatsInput } from '../../../balancer/seats/plan.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { createHostSeats } from '../../../balancer/seats/seats.ts';
 import { systemClock } from '../../../lib/clock.ts';
-import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 
 /** What a line can be. */
@@ -29,13 +28,10 @@ const seats = createHostSeats({
   node,
   runDir,
   clock: systemClock,
-  socketName: 'vipnat-balancer',
   logger,
   onState: (state) => print({ state }),
   onPlanned: () => undefined,
 });
-// As a balancer has it: by this keepalived knows that one runs.
-createServer().listen('\0vipnat-balancer').unref();
 seats.start();
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as SeatsOrder;

@@ -1,5 +1,5 @@
 import { expect, jest, test } from '@jest/globals';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
 import { anchors, give, pool, useSeatNetwork } from './seat-network.ts';
 
@@ -52,15 +52,15 @@ test('what a killed keepalived leaves on the interface goes, also an address tha
   );
 });
 
-test('a node whose balancer has ended gives its seats up, if a Service needs it; where all have ended, seats are held again', async () => {
+test('a node whose balancer has stopped gives its seats up, if a Service needs it; where all have, seats are held again, also where nobody sees the script', async () => {
   await network.start(give('10.77.0.60'));
   for (const node of network.nodes) node.order({ needsBalancer: true });
   const holder = await network.findHolder(anchors[0]);
   await waitUntil(
-    () => readFileSync(holder.locate('check-balancer'), 'utf8').includes('grep'),
+    () => readFileSync(holder.locate('beat'), 'utf8').endsWith(' 1\n'),
     'nothing is needed',
   );
-  await holder.killSeats();
+  holder.stopSeats();
   await waitUntil(
     async () => (await network.listHolders('10.77.0.60')).every((name) => name !== holder.name),
     'a node without a balancer keeps its seats',
@@ -69,6 +69,10 @@ test('a node whose balancer has ended gives its seats up, if a Service needs it;
   await Promise.all(network.nodes.map((node) => node.killSeats()));
   await sleep(60_000);
   await network.waitForOneHolder(...anchors, '10.77.0.60');
+  const before = network.countTransitions();
+  for (const node of network.nodes) rmSync(node.locate('check-balancer'));
+  await sleep(15_000);
+  expect(network.countTransitions()).toEqual(before);
 });
 
 test('an address that another host on the network has is not taken, and told', async () => {

@@ -283,9 +283,9 @@ global_defs {
   vrrp_notify_fifo /run/vipnat-lb/notify
 }
 
-# vipnat balancer writes this script. It fails for a while after a balancer has ended that a Service needs.
+# vipnat balancer writes this script. It fails for a while after a balancer has ended or hangs that a Service needs.
 vrrp_script serving {
-  script "/usr/bin/env sh /run/vipnat-lb/check-balancer"
+  script "/usr/bin/env sh -c 'if test -e /run/vipnat-lb/check-balancer; then exec sh /run/vipnat-lb/check-balancer; fi'"
   interval 5
   timeout 60
   fall 2
