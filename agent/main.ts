@@ -52,7 +52,7 @@ import { observeAndAssess } from './read-host.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';
 import type { planOffline } from './decide/mode.ts';
-import { type HostStatus, readLiveDetails, toHostStatus } from './report/status.ts';
+import { type HostStatus, readLiveDetails, toHostStatus, viewTrackFile } from './report/status.ts';
 
 /**
  * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
@@ -114,7 +114,7 @@ async function serve(
   const drain = { store: createDrainStore(config.stateDir), rule: createDrainRule() };
   const memory = { ...emptyState, ...(await recallApiservers(store, warn)) };
   const { followApi, events, stopEvents } = connectApi(config, logger, meter);
-  const trackFile = createTrackFile(locateServingFile(config.runDir));
+  const trackFile = createTrackFile(locateServingFile(config.runDir), () => viewTrackFile(config));
   const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
   const effects = { kernel, apiserver, clock, logger, meter, events };
   const ports: AgentPorts = {

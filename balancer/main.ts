@@ -286,6 +286,7 @@ class NodeBalancer {
     return {
       ...this.#balancer.progress,
       ...{ mode, seats, held, inUse, draining, counts, outages, unheard, nodes },
+      isWatched: this.#seats.isWatched,
       behindMs: this.behindMs,
     };
   }

@@ -114,6 +114,8 @@ export interface BalancerState {
   readonly seats: readonly string[];
   readonly held: readonly string[];
   readonly inUse: readonly string[];
+  /** Whether keepalived looks if the balancer runs; null where that is not known. */
+  readonly isWatched: boolean | null;
   readonly behindMs: number;
   readonly draining: readonly DrainingEndpoint[];
   /** Of this node; null where it has none, or is not known. */

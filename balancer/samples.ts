@@ -96,6 +96,10 @@ export const balancerMetrics = {
     'Number of addresses of pools that another host on the network of this node answers for',
     ({ inUse }) => inUse.length,
   ),
+  vipnat_balancer_watched: gauge(
+    'Whether keepalived looks if the balancer runs; absent while that is not known',
+    ({ isWatched }) => (isWatched === null ? null : Number(isWatched)),
+  ),
   vipnat_balancer_draining_endpoints: gauge(
     'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
     ({ draining }) => draining.length,
@@ -195,13 +199,13 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
-  const { outages, unheard, left, zone, endings } = state;
+  const { outages, unheard, left, zone, endings, isWatched } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
     syncedMsAgo: syncedAt === null ? null : Math.max(0, now.getTime() - syncedAt.getTime()),
     repairs: counts.repairs,
     ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard], left: [...left] },
-    ...{ zone, ending: [...endings.keys()] },
+    ...{ zone, ending: [...endings.keys()], isWatched },
   };
 }

@@ -332,6 +332,11 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     this.#logger.warn(message, { code });
   }
 
+  guardChanged(cause: string | null): void {
+    if (cause === null) this.#logger.info('keepalived follows the track file again');
+    else this.#logger.warn(`keepalived does not follow the track file: ${cause}. The VIP stays where it is`);
+  }
+
   sourceRouteChanged({ kind, route: { address, source }, reason }: RouteChange): void {
     const what =
       kind === 'add'

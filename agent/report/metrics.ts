@@ -116,7 +116,12 @@ export interface AgentState {
   readonly hasRuleConflict: boolean;
   /** Whether the Kubernetes API is followed, and since when; null without credentials. */
   readonly api: { readonly isFollowed: boolean; readonly since: Date } | null;
-  readonly keepalived: { readonly isServing: boolean; readonly isReported: boolean };
+  readonly keepalived: {
+    readonly isServing: boolean;
+    readonly isReported: boolean;
+    /** Whether keepalived follows the track file; null where that is not known. */
+    readonly isWatched: boolean | null;
+  };
   /** Whether the apiservers could be kept for the next start, the last time that was tried. */
   readonly isSaved: boolean;
   /** Since when its host is drained, and since when the VIPs may stay all the same; null where not. */
@@ -159,7 +164,7 @@ export function listWaitingSamples(process: ProcessState): Sample[] {
 function listSyncSamples(
   { plan, missingSwitches, decisions, observation }: Assessment,
   at: Date,
-  { isServing, isReported }: AgentState['keepalived'],
+  { isServing, isReported, isWatched }: AgentState['keepalived'],
 ): Sample[] {
   const differences = plan.tables.reduce((sum, { drift }) => sum + drift.length, 0);
   const addresses = new Set(observation.addresses.map(({ address }) => address));
@@ -170,6 +175,7 @@ function listSyncSamples(
     ...decisions.flatMap((decision) => listVipSamples(decision, addresses)),
     sample('vipnat_can_serve', {}, isServing),
     sample('vipnat_track_file_current', {}, isReported),
+    ...(isWatched === null ? [] : [sample('vipnat_track_file_followed', {}, isWatched)]),
   ];
 }
 

@@ -3,8 +3,13 @@ import type { LoopObserver } from './events.ts';
 import type { Assessment, Decision } from '../decide/decision.ts';
 import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
-import { findKeepalived, type KeepalivedView } from '../../lib/keepalived/read.ts';
-import { locateKeepalivedFile, type VrrpState, nameInstance } from '../../lib/keepalived/write.ts';
+import { findKeepalived, viewGuard, type GuardView, type KeepalivedView } from '../../lib/keepalived/read.ts';
+import {
+  locateKeepalivedFile,
+  locateServingFile,
+  type VrrpState,
+  nameInstance,
+} from '../../lib/keepalived/write.ts';
 import { type Endpoint, formatEndpoint, parseEndpoint, sortEndpoints } from '../../lib/net.ts';
 import { orElse } from '../../lib/errors.ts';
 import { formatDocument } from '../../lib/text.ts';
@@ -67,6 +72,12 @@ export async function readLiveDetails(
     ),
   ]);
   return { flows: new Map(flows), keepalived: new Map(keepalived) };
+}
+
+/** Whether the keepalived of the VIPs follows the track file. Never rejects. */
+export async function viewTrackFile({ vips, runDir }: Pick<Config, 'vips' | 'runDir'>): Promise<GuardView> {
+  const addresses = vips.map(({ address }) => address);
+  return await viewGuard(locateServingFile(runDir), addresses, locateKeepalivedFile(runDir));
 }
 
 /** Where connections cannot be counted, all else is reported. */

@@ -1,9 +1,14 @@
 import { type Clock, type Cancel, type Budget, type Bucket, fillBucket, takeToken } from '../../lib/clock.ts';
 import { VipnatError, describeCause } from '../../lib/errors.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
-import type { SeatFiles } from '../../lib/keepalived/write.ts';
+import { GuardWatch, type SeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere, refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
-import { seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
+import {
+  findObstacle,
+  seatsMark,
+  type GuardView,
+  type RunningKeepalived,
+} from '../../lib/keepalived/read.ts';
 import { join, dirname, basename } from 'node:path';
 import { rename, writeFile } from 'node:fs/promises';
 
@@ -210,22 +215,44 @@ echo "$beat $missed" >seen || exit 0
 [ "$needed" = 0 ] || [ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
 `;
 
+/** One that has just started has not looked yet. */
+const youngGuardMs = 15_000;
+
 /** As often as keepalived runs its script. */
 const beatMs = 5000;
+
+type BeatPorts = Pick<ConfigurationPorts, 'files' | 'clock' | 'logger' | 'findRunning'>;
 
 /**
  * Has keepalived's script know that this process goes on. A script that somebody removed is written again. Where the beat cannot be
  * written, the script finds nothing amiss for half a minute.
  */
 export class BalancerBeat {
-  readonly #ports: Pick<ConfigurationPorts, 'files' | 'clock' | 'logger'>;
+  readonly #ports: BeatPorts;
   #isNeeded: boolean | null = null;
   #cancel: Cancel = () => undefined;
   #written: Promise<void> = Promise.resolve();
   #isFailing = false;
+  readonly #guard: GuardWatch;
+  /** What keepalived had seen at the last look. */
+  #seen: string | null = null;
 
-  constructor(ports: Pick<ConfigurationPorts, 'files' | 'clock' | 'logger'>) {
+  constructor(ports: BeatPorts) {
     this.#ports = ports;
+    this.#guard = new GuardWatch(
+      ports.clock,
+      () => this.#look(),
+      (cause) => {
+        const what = 'keepalived gives up no seat if this balancer ends';
+        if (cause === null) ports.logger.info('keepalived looks again whether this balancer runs');
+        else ports.logger.warn(`${what}: ${cause}`);
+      },
+    );
+  }
+
+  /** Whether keepalived runs the script; null where that is not known. */
+  get isWatched(): boolean | null {
+    return this.#guard.isWatched;
   }
 
   /** Ends once the script is there, or could not be written. */
@@ -240,6 +267,7 @@ export class BalancerBeat {
 
   start(): void {
     this.#written = this.#write();
+    this.#guard.keep();
     this.#cancel = this.#ports.clock.schedule(beatMs, () => {
       this.start();
     });
@@ -247,7 +275,21 @@ export class BalancerBeat {
 
   async stop(): Promise<void> {
     this.#cancel();
+    this.#guard.stop();
     await this.#written;
+  }
+
+  /** Between two looks keepalived has seen another beat. */
+  async #look(): Promise<GuardView> {
+    const { files, findRunning } = this.#ports;
+    const [running, before] = [await findRunning(), this.#seen];
+    this.#seen = await readIfThere(files.seen).catch(() => null);
+    const text = await readConfigurationFile(files).catch(() => null);
+    const isAsked = text?.includes(files.checkBalancer) === true;
+    if (running === null || running.ageMs < youngGuardMs || !isAsked) return { isWatched: null };
+    if (this.#seen !== before) return { isWatched: true };
+    const cause = await findObstacle(running.pid, files.checkBalancer).catch(() => null);
+    return { isWatched: false, cause: cause ?? 'it has not run check-balancer for a while' };
   }
 
   async #write(): Promise<void> {

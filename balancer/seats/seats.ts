@@ -289,6 +289,11 @@ export class Seats {
     this.#beat.setNeeded(needsBalancer);
   }
 
+  /** Whether keepalived looks if the balancer runs; null where that is not known. */
+  get isWatched(): boolean | null {
+    return this.#beat.isWatched;
+  }
+
   /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
   async stop(): Promise<void> {
     this.#isStopped = true;

@@ -241,12 +241,13 @@ function describeCounts({ services, elements, isFollowing, inUse }: Activity): P
   ];
 }
 
-function describeSeats({ seats, held }: Activity): Part[] {
+function describeSeats({ seats, held, isWatched }: Activity): Part[] {
   const others = seats.filter((seat) => !held.includes(seat));
   if (seats.length === 0 && held.length === 0) return [{ text: 'none may be held by this node' }];
   return [
     { text: held.length === 0 ? 'none held' : `holds ${held.join(', ')}` },
     ...(others.length === 0 ? [] : [{ text: `may hold ${others.join(', ')}` }]),
+    ...(isWatched === false ? [{ text: 'keepalived does not look whether the balancer runs' }] : []),
   ];
 }
 

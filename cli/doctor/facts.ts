@@ -1,6 +1,11 @@
 import type { inspectWebhook } from '../../controller/main.ts';
 import type { HostProcess, Rights, InterfaceAddress, Listener } from '../../lib/kernel/host.ts';
-import { keepalivedName, type KeepalivedConfiguration, type VrrpAdvert } from '../../lib/keepalived/read.ts';
+import {
+  keepalivedName,
+  type GuardView,
+  type KeepalivedConfiguration,
+  type VrrpAdvert,
+} from '../../lib/keepalived/read.ts';
 import type { Endpoint } from '../../lib/net.ts';
 import type { Config } from '../../config/options.ts';
 import type { HostReading } from '../../agent/main.ts';
@@ -62,11 +67,9 @@ function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }:
 }
 
 /** What is known of the file from which keepalived reads whether this node can serve. */
-export interface TrackFileView {
+export interface TrackFileView extends GuardView {
   /** What is in it, without blanks around; null where it is not there. */
   readonly content: string | null;
-  /** Whether keepalived watches its folder; null where none runs. */
-  readonly isWatched: boolean | null;
 }
 
 /** All that the checks rest on, each part found out by itself. */

@@ -52,7 +52,7 @@ import {
   type KeepalivedConfiguration,
   readConfiguration,
   keepalivedFile,
-  isFolderWatched,
+  viewWatch,
 } from '../../lib/keepalived/read.ts';
 import { readModules, listSwitchedInterfaces, readSysctls } from '../../lib/kernel/forwarding.ts';
 import {
@@ -375,9 +375,9 @@ async function findTrackFile(
   mayHide: PathView,
 ): Promise<TrackFileView> {
   const file = locateServingFile(runDir);
-  const [text, isWatched] = await Promise.all([readIfThere(file), isFolderWatched(processes, dirname(file))]);
+  const [text, view] = await Promise.all([readIfThere(file), viewWatch(processes, file)]);
   if (text === null && mayHide(file)) throw new VipnatError('TOOL_NOT_PERMITTED', describeHidden(file));
-  return { content: text?.trim() ?? null, isWatched };
+  return { content: text?.trim() ?? null, ...view };
 }
 
 /** Whether an agent has remembered apiservers on this host. */

@@ -78,6 +78,7 @@ const answer = z.object({
   left: z.optional(lines),
   zone: z.optional(z.nullable(line)),
   ending: z.optional(lines),
+  isWatched: z.optional(z.nullable(z.boolean())),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */

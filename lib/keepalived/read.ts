@@ -9,6 +9,7 @@ import {
   type Statement,
 } from './configuration.ts';
 import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 import { parseAddress, familyToBits, type SubnetAddress, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
 import type { LocalAddress } from '../kernel/port.ts';
@@ -40,9 +41,7 @@ export async function findRunning({
     const name = (await read(`${pid}/comm`)).trim();
     const words = (await read(`${pid}/cmdline`)).split('\0');
     if (name !== keepalivedName || findNamedFile(words) !== file) return null;
-    const startedMs = readStart(await read(`${pid}/stat`));
-    const upMs = Number((await read('uptime')).split(' ')[0]) * 1000;
-    return { pid: Number(pid), startedMs, ageMs: upMs - startedMs };
+    return { pid: Number(pid), ...(await readAge(pid)) };
   } catch {
     // It has ended meanwhile.
     return null;
@@ -50,9 +49,12 @@ export async function findRunning({
 }
 
 /** proc_pid_stat(5): the 22nd field, in clock ticks, of which a second has 100 on every architecture. The second one may have blanks. */
-function readStart(stat: string): number {
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return Number(fields[19]) * 10;
+async function readAge(pid: number | string): Promise<Omit<RunningKeepalived, 'pid'>> {
+  const [text, up] = await Promise.all(
+    [`${pid}/stat`, 'uptime'].map((name) => readFile(`/proc/${name}`, 'utf8')),
+  );
+  const startedMs = Number(text?.slice(text.lastIndexOf(')') + 2).split(' ')[19]) * 10;
+  return { startedMs, ageMs: Number(up?.split(' ')[0]) * 1000 - startedMs };
 }
 
 /** Has a running keepalived read its configuration again. Answers whether it was running. */
@@ -276,32 +278,101 @@ function firstWord(instances: readonly Statement[], keyword: string): string | u
   return instances.map((one) => readLast(one, keyword)?.[1]).find((word) => word !== undefined);
 }
 
+/** Whether a keepalived follows a file, by which a program of vipnat takes addresses away from a node that cannot serve. */
+export interface GuardView {
+  /** Null where no keepalived is seen, or none may be asked: that is no fault. */
+  readonly isWatched: boolean | null;
+  /** Why it does not, as a sentence without its end; absent where it does. */
+  readonly cause?: string;
+}
+
+/** The same of the keepalived with these addresses, by its configuration, or a file of the host's where it names none. Never rejects. */
+export async function viewGuard(
+  file: string,
+  addresses: readonly string[],
+  hostFile: string,
+): Promise<GuardView> {
+  try {
+    // Others' may be hidden: in a container, say.
+    const here = (await listProcesses()).filter(({ isSurelyHere }) => isSurelyHere);
+    const { others: processes } = await partKeepalived(here);
+    if (!processes.some(({ name }) => name === keepalivedName)) return { isWatched: null };
+    const { path, text } = await readConfiguration(processes, hostFile);
+    const follows = addresses.map((address) => followsFile(text ?? '', address, file));
+    if (follows.every((one) => one === null)) return { isWatched: null };
+    const isNamed = !follows.includes(false);
+    return isNamed
+      ? await viewWatch(processes, file)
+      : { isWatched: false, cause: `${path} does not name it` };
+  } catch {
+    return { isWatched: null };
+  }
+}
+
 /**
- * Whether a running keepalived watches a folder: it watches those of the files that it tracks from when it starts or is
+ * Whether a running keepalived watches a file: it watches the folders of those that it tracks from when it starts or is
  * reloaded, and drops for good a file whose folder is not there then (keepalived 2.2.7: "Track file directory for serving
- * does not exist - removing"). Null where no keepalived runs. Only reads. Rejects, as node:fs does, where a process may not
- * be asked.
+ * does not exist - removing"). Only reads. Rejects, as node:fs does, where a process may not be asked.
  */
-export async function isFolderWatched(
-  processes: readonly HostProcess[],
-  folder: string,
-): Promise<boolean | null> {
+export async function viewWatch(processes: readonly HostProcess[], file: string): Promise<GuardView> {
   // The second is what `process_names` calls the one that holds addresses.
   const running = processes.filter(
     ({ name, isSurelyHere }) => isSurelyHere && ['keepalived', 'keepalived_vrrp'].includes(name),
   );
-  const watched = await Promise.all(running.map(({ pid }) => watchesFolder(pid, folder)));
-  const known = watched.filter((one) => one !== null);
-  return known.length === 0 ? null : known.includes(true);
+  const views = await Promise.all(running.map(({ pid }) => viewProcess(pid, file)));
+  const known = views.filter((one) => one !== null);
+  return known.find(({ isWatched }) => isWatched) ?? known[0] ?? { isWatched: null };
 }
 
 /** Null for a process that ended meanwhile. */
-async function watchesFolder(pid: number, folder: string): Promise<boolean | null> {
-  const inodes = await listWatchedInodes(pid);
-  if (inodes === null) return null;
-  const root = await ForeignRoot.of(pid);
-  const status = await stat(await root.locate(folder), { bigint: true }).catch(() => null);
-  return status !== null && inodes.has(status.ino.toString(16));
+async function viewProcess(pid: number, file: string): Promise<GuardView | null> {
+  const watched = await listWatchedInodes(pid);
+  if (watched === null) return null;
+  const cause = await findObstacle(pid, file);
+  if (cause !== null) return { isWatched: false, cause };
+  const [inode = ''] = (await findInode(dirname(file)))?.split(' ') ?? [];
+  if (watched.has(inode)) return { isWatched: true };
+  return { isWatched: false, cause: await findDrop(pid, dirname(file)) };
+}
+
+/** Why a process cannot read a file that this one writes, as far as that is seen; null for no reason. */
+export async function findObstacle(pid: number, file: string): Promise<string | null> {
+  const folder = dirname(file);
+  const [own, root] = await Promise.all([findInode(folder), ForeignRoot.of(pid)]);
+  if ((await findInode(await root.locate(folder))) !== own)
+    return 'its container has another folder there, or none';
+  return (await mayRead(pid, [file, folder])) ? null : 'it may not read the file or its folder';
+}
+
+/** Its inode, as the kernel writes it, and its device; null where it is not there. */
+async function findInode(folder: string): Promise<string | null> {
+  const status = await stat(folder, { bigint: true }).catch(() => null);
+  return status && `${status.ino.toString(16)} ${status.dev}`;
+}
+
+/** Whoever may read all files is not asked for the mode of one: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, see capabilities(7). */
+async function mayRead(pid: number, paths: readonly string[]): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');
+  const read = (name: string) => new RegExp(`^${name}:\\s+(\\S+)\\s*(\\S*)`, 'm').exec(text) ?? [];
+  const [, capabilities = 'f'] = read('CapEff');
+  if ((Number.parseInt(capabilities.slice(-1), 16) & 0b110) !== 0) return true;
+  const [uid, gid] = [Number(read('Uid')[2]), Number(read('Gid')[2])];
+  const modes = await Promise.all(
+    paths.map(async (path) => {
+      const status = await stat(path).catch(() => null);
+      if (status === null) return 0o7;
+      return status.mode >> (status.uid === uid ? 6 : status.gid === gid ? 3 : 0);
+    }),
+  );
+  return modes.every((mode) => (mode & 0o4) !== 0);
+}
+
+/** Why a process does not watch a folder that it could read. One that is older than the process was there when that started. */
+async function findDrop(pid: number, folder: string): Promise<string> {
+  const [{ birthtimeMs }, { ageMs }] = await Promise.all([stat(folder), readAge(pid)]);
+  return birthtimeMs < Date.now() - ageMs
+    ? 'this host was at fs.inotify.max_user_instances or max_user_watches when it started'
+    : 'the folder did not exist when keepalived started, or was replaced since';
 }
 
 /** As the kernel writes them: `inotify wd:1 ino:98401b sdev:fe00000 mask:2c8 …`, see proc_pid_fdinfo(5). */

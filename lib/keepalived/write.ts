@@ -2,6 +2,7 @@ import { join, dirname } from 'node:path';
 import type { Clock, Cancel } from '../clock.ts';
 import { VipnatError, describeCause } from '../errors.ts';
 import { replaceFile } from '../files.ts';
+import type { GuardView } from './read.ts';
 
 /** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
 export function locateNotices(runDir: string): string {
@@ -334,12 +335,73 @@ export function toTmpfilesFolder(folder: string): string {
   return `d ${folder.replace(/\/$/, '')} 0755 root root -`;
 }
 
+/** keepalived starts, and reads its file again, without a word. */
+const guardMs = 60_000;
+
+/** One that starts needs a moment until it follows. */
+const confirmMs = 5000;
+
+/** Remembers whether keepalived follows what it is told by. What is not known is no fault. */
+export class GuardWatch {
+  readonly #clock: Clock;
+  readonly #look: () => Promise<GuardView>;
+  readonly #onChange: (cause: string | null) => void;
+  #isWatched: boolean | null = null;
+  #nextAt = -Infinity;
+  /** How many looks in a row have found that it does not. */
+  #failures = 0;
+  #isSaid = false;
+  #isStopped = false;
+
+  /** `look` never rejects. `onChange` is called with the cause when two looks in a row find that keepalived does not follow, and with null when it does again. */
+  constructor(clock: Clock, look: () => Promise<GuardView>, onChange: (cause: string | null) => void) {
+    this.#clock = clock;
+    this.#look = look;
+    this.#onChange = onChange;
+  }
+
+  /** Null where it is not known. */
+  get isWatched(): boolean | null {
+    return this.#isWatched;
+  }
+
+  /** To be called often: looks at once for the first time and after a change, and then once a minute. Returns immediately. */
+  keep(isChanged = false): void {
+    const now = this.#clock.now();
+    if (this.#isStopped || (now < this.#nextAt && !isChanged)) return;
+    this.#nextAt = now + guardMs;
+    void this.#look().then((view) => {
+      this.#note(view);
+    });
+  }
+
+  /** Nothing is called back afterwards. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  #note(view: GuardView): void {
+    const { isWatched, cause = '' } = view;
+    this.#failures = isWatched === false ? this.#failures + 1 : 0;
+    if (this.#isStopped || this.#failures === 1) {
+      this.#nextAt = this.#clock.now() + confirmMs;
+      return;
+    }
+    this.#isWatched = isWatched;
+    if (isWatched === null || isWatched === !this.#isSaid) return;
+    this.#isSaid = !isWatched;
+    this.#onChange(isWatched ? null : cause);
+  }
+}
+
 /** Notified of changes of the track file, and of writes to it that failed. */
 export interface ServingListener {
   /** The file's value changed; a first value that says that the node can serve is no change. */
   changed(isServing: boolean): void;
   /** The file could not be written, for the first time in a row. */
   notWritten(problem: VipnatError): void;
+  /** keepalived does not follow the file, for this reason; null where it does again. */
+  guardChanged(cause: string | null): void;
 }
 
 /** A folder that cannot be written is not tried at every sync. */
@@ -350,6 +412,7 @@ export class ServingKeeper {
   readonly #file: TrackFile;
   readonly #clock: Clock;
   readonly #report: ServingListener;
+  readonly #guard: GuardWatch;
   #wanted = true;
   /** The value in the file; null until this agent wrote it. */
   #written: boolean | null = null;
@@ -361,15 +424,24 @@ export class ServingKeeper {
     this.#file = file;
     this.#clock = clock;
     this.#report = report;
+    this.#guard = new GuardWatch(clock, file.view, (cause) => {
+      report.guardChanged(cause);
+    });
   }
 
-  /** The state wanted last, and whether the file has it. */
-  get state(): { readonly isServing: boolean; readonly isReported: boolean } {
-    return { isServing: this.#wanted, isReported: this.#written === this.#wanted };
+  /** The state wanted last, whether the file has it, and whether keepalived follows the file: null where that is not known. */
+  get state(): {
+    readonly isServing: boolean;
+    readonly isReported: boolean;
+    readonly isWatched: boolean | null;
+  } {
+    const { isWatched } = this.#guard;
+    return { isServing: this.#wanted, isReported: this.#written === this.#wanted, isWatched };
   }
 
   /** To be called after every sync. Returns immediately. */
   keep(isServing: boolean): void {
+    this.#guard.keep(isServing !== this.#wanted);
     this.#wanted = isServing;
     if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;
     this.#writing = this.#write().finally(() => (this.#writing = null));
@@ -380,6 +452,7 @@ export class ServingKeeper {
    * agent that was killed before may have left the contrary there (ADR 18).
    */
   async release(): Promise<void> {
+    this.#guard.stop();
     await this.#writing;
     if (this.#written === true) return;
     this.#nextTry = -Infinity;
@@ -411,6 +484,8 @@ export class ServingKeeper {
 export interface TrackFile {
   /** Where it is, for people. */
   readonly location: string;
+  /** Whether keepalived follows it. Never rejects. */
+  readonly view: () => Promise<GuardView>;
   /**
    * Replaces the number in it, whole or not at all. One at a time.
    * @throws VipnatError TRACK_FILE_NOT_WRITTEN
@@ -419,9 +494,10 @@ export interface TrackFile {
 }
 
 /** A track file, whose folder is made when it is written. keepalived sees a rename into the folder as a change. */
-export function createTrackFile(location: string): TrackFile {
+export function createTrackFile(location: string, view: TrackFile['view']): TrackFile {
   return {
     location,
+    view,
     async write(value) {
       try {
         await replaceFile(location, `${value}\n`, { isOwnFolder: true });

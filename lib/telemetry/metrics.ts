@@ -202,6 +202,9 @@ export const sampled = {
     'Whether a drained host may hold the VIP, because no other host took it',
   ),
   vipnat_track_file_current: gauge("Whether keepalived's track file agrees with vipnat_can_serve"),
+  vipnat_track_file_followed: gauge(
+    'Whether keepalived follows its track file; absent while that is not known',
+  ),
   vipnat_state_file_current: gauge("Whether the agent's last write of its state file succeeded"),
   process_start_time_seconds: gauge('Start time of the agent, in seconds since 1970'),
   process_cpu_seconds_total: counter('Processor time of the agent, without the tools that it starts'),

@@ -137,14 +137,16 @@ export const keepalivedChecks: Checks = {
   },
   'track-file-dropped': {
     levels: ['warn'],
-    meaning:
-      'keepalived is configured to follow the track file, but ignores it. The folder did not exist when keepalived started.',
+    meaning: 'keepalived is configured to follow the track file, but cannot. The finding says why.',
     find: (facts) =>
-      given([facts.processes, facts.keepalived, facts.trackFile], (running, { text }, { isWatched }) => {
-        const file = locateServingFile(facts.config.runDir);
-        if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
-        return isWatched ? null : describeDropped(facts, running, file);
-      }),
+      given(
+        [facts.processes, facts.keepalived, facts.trackFile],
+        (running, { text }, { isWatched, cause = '' }) => {
+          const file = locateServingFile(facts.config.runDir);
+          if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
+          return isWatched ? null : describeDropped(facts, running, file, cause);
+        },
+      ),
   },
   'track-file-stale': {
     levels: ['fail'],
@@ -249,10 +251,11 @@ function describeDropped(
   { agent, config }: HostFacts,
   running: readonly HostProcess[],
   file: string,
+  cause: string,
 ): Finding {
   return {
-    title: `keepalived ignores ${file}, although its configuration names that file`,
-    why: 'The folder did not exist when keepalived started, or was created again since. The VIP stays on this node even if the agent reports that this node cannot serve.',
+    title: `keepalived ignores ${file}: ${cause}`,
+    why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
     remedy: [
       quoteWords(['mkdir', '-p', dirname(file)]),
       ...(agent === null ? [reset(file)] : []),

@@ -150,6 +150,25 @@ export const seatChecks: Checks = {
         };
       }),
   },
+  'seats-balancer-not-watched': {
+    levels: ['warn'],
+    meaning:
+      'keepalived does not look whether the balancer runs. The balancer has a log line with the cause.',
+    find: (facts) => {
+      const { activity, runDir } = facts.services.host;
+      if (readSeats(facts).length === 0) return noSeats;
+      if (typeof activity?.isWatched !== 'boolean') return { unknown: 'the balancer does not say it' };
+      if (activity.isWatched) return null;
+      return {
+        title: `keepalived does not run ${runDir}/check-balancer`,
+        why: 'If the balancer of this node ends, its seats stay here, and their Services may be dead.',
+        remedy: [
+          `# balancer and keepalived need the same folder ${runDir}, and keepalived needs sh and the right to write there`,
+          `ls -l ${quoteWords([runDir])}`,
+        ],
+      };
+    },
+  },
   'seat-vrid-clash': {
     levels: ['fail'],
     meaning:

@@ -22,7 +22,7 @@ export const services = (parts: Partial<ServicesFacts>): Partial<HostFacts> => (
 });
 export const activity: BalancerActivity = {
   ...{ node: 'w1', runDir: '/run/vipnat-lb', mode: 'direct', services: 3, elements: 40 },
-  ...{ seats: ['pool/0'], held: ['pool/0'], inUse: [], isFollowing: true },
+  ...{ seats: ['pool/0'], held: ['pool/0'], inUse: [], isFollowing: true, isWatched: true },
   ...{ syncedMsAgo: 1000, behindMs: 0, repairs: 0 },
 };
 export const running: HostBalancer = {

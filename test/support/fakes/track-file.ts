@@ -9,6 +9,10 @@ export class FakeTrackFile implements TrackFile {
   problem: VipnatError | null = null;
   attempts = 0;
 
+  /** What is seen of keepalived. */
+  guard: Awaited<ReturnType<TrackFile['view']>> = { isWatched: null };
+  readonly view = () => Promise.resolve(this.guard);
+
   write(value: number): Promise<void> {
     this.attempts += 1;
     if (this.problem !== null) return Promise.reject(this.problem);

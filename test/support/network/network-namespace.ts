@@ -6,12 +6,12 @@ const limitMs = 120_000;
 
 /**
  * Runs a TypeScript program in a network namespace of its own, so that fixed ports and abstract sockets are free in
- * every run; the namespace goes with it. Answers what it prints, as JSON. Rejects when it fails or hangs.
+ * every run; the namespace goes with it. `more` are namespaces besides. Answers what it prints, as JSON. Rejects when it fails or hangs.
  */
-export async function runInNetworkNamespace(program: URL): Promise<unknown> {
+export async function runInNetworkNamespace(program: URL, more: readonly string[] = []): Promise<unknown> {
   const output = await new Promise<string>((resolve, reject) => {
     const command = [
-      ...['--net', '--kill-child'],
+      ...['--net', '--kill-child', ...more],
       process.execPath,
       '--disable-warning=ExperimentalWarning',
       fileURLToPath(program),

@@ -77,6 +77,27 @@ test('a track file that cannot be written is said once and tried once a minute; 
   expect(trackFile.values).toEqual([0]);
 });
 
+test('a keepalived that does not follow the track file is said once, by two looks, and what is not known is no fault', async () => {
+  const host = await play('before; proxy m1 m2 m3; start', onMaster());
+  const { trackFile, agent } = host.running;
+  const go = async (guard: typeof trackFile.guard, ms: number) => {
+    trackFile.guard = guard;
+    await host.clock.advance(ms);
+    return [
+      agent.state.keepalived.isWatched,
+      host.lines('warn').length,
+      host.lines('info').filter((line) => line.includes('again')).length,
+    ];
+  };
+  const lost = { isWatched: false, cause: 'it may not read it' };
+  expect(await go({ isWatched: null }, 61_000)).toEqual([null, 0, 0]);
+  expect(await go({ isWatched: true }, 61_000)).toEqual([true, 0, 0]);
+  expect(await go(lost, 300_000)).toEqual([false, 1, 0]);
+  expect(host.lines('warn')[0]).toContain('it may not read it');
+  expect(await go({ isWatched: null }, 61_000)).toEqual([null, 1, 0]);
+  expect(await go({ isWatched: true }, 61_000)).toEqual([true, 1, 1]);
+});
+
 describe('with a VIP at another port than the apiservers’', () => {
   const vip = '10.0.0.50:443';
 

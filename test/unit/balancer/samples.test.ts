@@ -14,7 +14,7 @@ function drain(connections: number | null): BalancerState['draining'][number] {
 const state: BalancerState = {
   ...{
     ...{ services: 3, left: ['default/web'], elements: 40, isFollowing: true, behindMs: 0 },
-    ...{ inUse: ['10.0.9.19'], unreadable: [] },
+    ...{ inUse: ['10.0.9.19'], isWatched: false, unreadable: [] },
   },
   kinds: new Map([
     ['Service', true],
@@ -50,6 +50,7 @@ describe("a balancer's metrics", () => {
       'seat_held{seat=pool/0} 0',
       'seat_held{seat=pool/1} 1',
       'addresses_in_use{} 1',
+      'watched{} 0',
       'draining_endpoints{} 3',
       'draining_connections{} 7',
       'nodes_asked{} 3',

@@ -297,6 +297,25 @@ describe('the seats of a node', () => {
     expect(lookOften()).toBe('000000000000');
   });
 
+  test('are not given up where keepalived does not run the script, which is told once', async () => {
+    host.seats.start();
+    host.seats.update(give('10.0.9.20'));
+    await waitFor(() => host.held.includes('10.0.9.20'));
+    const go = async (isRun: boolean) => {
+      for (let passed = 0; passed < 140; passed += 5) {
+        if (isRun) writeFileSync(files.seen, `${passed} 0\n`);
+        await pass(200);
+        await host.clock.advance(4800);
+      }
+      return [host.seats.isWatched, host.told.filter((line) => line.includes('check-balancer')).length];
+    };
+    expect(await go(true)).toEqual([true, 0]);
+    expect(await go(false)).toEqual([false, 1]);
+    expect(await go(true)).toEqual([true, 1]);
+    host.running = null;
+    expect(await go(false)).toEqual([null, 1]);
+  });
+
   test('go on after a failure, which is told once', async () => {
     mkdirSync(files.file, { recursive: true });
     host.seats.start();

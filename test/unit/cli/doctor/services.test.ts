@@ -74,6 +74,7 @@ const hosts: Readonly<Record<string, Partial<HostFacts>>> = {
     ...wellHost,
     keepalived: { value: { path: '/etc/keepalived/keepalived.conf', text: ownInstance, files: [] } },
   },
+  'an unwatched balancer': acting({ isWatched: false }),
   'an address in use': acting({ inUse: ['10.0.9.14'] }),
   'an address in use here': {
     ...wellBut({
@@ -99,6 +100,7 @@ test.each(
     a strict tunnel             | services-behind-strict-tunnel | warn | flannel.1 drops packets
     no keepalived               | seats-keepalived-not-running  | fail | no keepalived runs with /run/vipnat-lb/keepalived.conf
     a refused configuration     | seats-configuration-refused   | fail | refused /run/vipnat-lb/keepalived.conf: (Line 4) unknown
+    an unwatched balancer       | seats-balancer-not-watched    | warn | does not run /run/vipnat-lb/check-balancer
     the id of another host      | seat-vrid-clash               | fail | 10.0.9.77 uses it for 10.0.9.200
     the id of an own instance   | seat-vrid-clash               | fail | the vrrp_instance vip of /etc/keepalived/keepalived.conf has it, too
     an address in use           | pool-address-in-use           | fail | another host has 10.0.9.14

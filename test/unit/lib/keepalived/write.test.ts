@@ -5,6 +5,8 @@ import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
 import { readdirSync, readFileSync, statSync, writeFileSync, mkdtempSync, symlinkSync } from 'node:fs';
 
+const unseen = () => Promise.resolve({ isWatched: null });
+
 test.each([
   ['INSTANCE "vip-10.0.0.50" MASTER 250', { instance: 'vip-10.0.0.50', state: 'MASTER' }],
   // Before 2.0.11 it had no priority.
@@ -54,7 +56,7 @@ describe("keepalived's track file", () => {
 
   test('is made with its folder, which others can read, and replaced without leaving anything behind', async () => {
     const folder = join(root, 'vipnat', 'keepalived');
-    const file = createTrackFile(join(folder, 'serving'));
+    const file = createTrackFile(join(folder, 'serving'), unseen);
     expect(readdirSync(root)).toEqual([]);
     await file.write(1);
     await file.write(0);
@@ -66,7 +68,7 @@ describe("keepalived's track file", () => {
 
   test('says where it cannot be written, and that nothing else is hurt', async () => {
     writeFileSync(join(root, 'file'), '');
-    const file = createTrackFile(join(root, 'file', 'serving'));
+    const file = createTrackFile(join(root, 'file', 'serving'), unseen);
     await expect(file.write(0)).rejects.toMatchObject({
       code: 'TRACK_FILE_NOT_WRITTEN',
       message: `writing ${file.location} failed (EEXIST). keepalived keeps using the file's last value, and everything else works`,
@@ -76,7 +78,7 @@ describe("keepalived's track file", () => {
   test('is not written to where a link in the place of its folder leads', async () => {
     const outside = mkdtempSync(join(root, 'outside-'));
     symlinkSync(outside, join(root, 'keepalived'));
-    const file = createTrackFile(join(root, 'keepalived', 'serving'));
+    const file = createTrackFile(join(root, 'keepalived', 'serving'), unseen);
     await expect(file.write(0)).rejects.toMatchObject({
       code: 'TRACK_FILE_NOT_WRITTEN',
       message: expect.stringContaining(`failed (${join(root, 'keepalived')} is a link)`),
