@@ -1,4 +1,9 @@
-import { type SeatFiles, renderConfiguration, toPriority } from '../../lib/keepalived/write.ts';
+import {
+  type SeatFiles,
+  refreshSeconds,
+  renderConfiguration,
+  toPriority,
+} from '../../lib/keepalived/write.ts';
 import {
   seatsMark,
   toRouterId,
@@ -33,7 +38,6 @@ export function renderSeats(
     // IPv6 and adverts of less than a second have no other.
     version: 3,
     globals: [
-      // No vrrp_garp_interval: with any, keepalived 2.2.7 announces 350 addresses a second, and clients of 1,000 wait for 3 s.
       // Where the balancer cannot check the file, keepalived does: a file that it refuses changes nothing.
       `reload_check_config ${checkLog}`,
       // Without it, keepalived 2.2.7 and 2.3.3 find fault with each file that has a script.
@@ -61,7 +65,8 @@ export function listAnnounced({ virtualIps }: SeatsInput): ReadonlySet<string> {
 }
 
 /** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address still agree on the seat holder. */
-function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addresses }: PlannedSeat) {
+function toInstance({ name, anchor, device, vrid, place, isUsed, addresses, ...times }: PlannedSeat) {
+  const { advertMs, refresh } = times;
   const others = new Set(addresses.map((one) => one.device));
   return {
     name: `seat-${name}`,
@@ -69,6 +74,7 @@ function toInstance({ name, anchor, device, vrid, place, advertMs, isUsed, addre
     vrid,
     priority: toPriority(place),
     advertMs,
+    ...(refresh === refreshSeconds ? {} : { refreshSeconds: refresh }),
     // A seat that nobody uses goes to its first node: so new clusters spread their seats. Later nothing moves by itself.
     preempts: !isUsed,
     unicast: null,
@@ -111,6 +117,8 @@ export interface PlannedSeat {
   /** This node's among those that may hold the seat: 0 is the first. */
   readonly place: number;
   readonly advertMs: number;
+  /** How often its addresses are announced again, in seconds. */
+  readonly refresh: number;
   /** Whether a Service has an address of it. */
   readonly isUsed: boolean;
   /** Of Services, and of the anchor's family; sorted. */
@@ -179,8 +187,8 @@ function planSeat(
   }
   const virtualIps = seatToVirtualIps.get(name) ?? [];
   const addresses = placeAddresses(planning, candidate, virtualIps);
-  const [place, advertMs] = [seat.nodes.indexOf(host.node), readAdvert(pool)];
-  return [{ name, ...instance, place, advertMs, isUsed: virtualIps.length > 0, addresses }];
+  const [place, isUsed] = [seat.nodes.indexOf(host.node), virtualIps.length > 0];
+  return [{ name, ...instance, place, ...readTimes(pool), isUsed, addresses }];
 }
 
 type Instance = Pick<PlannedSeat, 'anchor' | 'device' | 'vrid'>;
@@ -213,10 +221,17 @@ function readEntry({ index, anchor: text, vrid, network: place }: Seat) {
   return isEntry ? { anchor, network, vrid } : null;
 }
 
-/** The schema of the API takes no other: 100 ms to 10 s, in hundredths of a second (RFC 9568, section 5.2.7). */
-function readAdvert({ spec }: AddressPool): number {
+/**
+ * The schema of the API takes no others: adverts each 100 ms to 10 s, in hundredths of a second (RFC 9568, section 5.2.7), and addresses
+ * announced again each 10 s to 1 h.
+ */
+function readTimes({ spec }: AddressPool): Pick<PlannedSeat, 'advertMs' | 'refresh'> {
   const ms = parseGoDuration(spec.advert) ?? defaultAdvertMs;
-  return Math.min(10_000, Math.max(100, Math.round(ms / 10) * 10));
+  const refreshMs = parseGoDuration(spec.garpInterval ?? '') ?? refreshSeconds * 1000;
+  return {
+    advertMs: Math.min(10_000, Math.max(100, Math.round(ms / 10) * 10)),
+    refresh: Math.min(3600, Math.max(10, Math.round(refreshMs / 1000))),
+  };
 }
 
 const defaultAdvertMs = 300;

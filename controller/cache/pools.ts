@@ -184,9 +184,10 @@ function findMalformed(spec: AddressPool['spec']): PoolRefusal | null {
     const problem = findSelectorProblem(spec[name]);
     if (problem !== null) return { reason: 'SelectorMalformed', message: `${name}: ${problem}.` };
   }
-  for (const name of ['advert', 'reuseAfter'] as const) {
-    const message = `${name}: "${spec[name]}" is not a duration like 300ms.`;
-    if (parseGoDuration(spec[name]) === null) return { reason: 'DurationMalformed', message };
+  for (const name of ['advert', 'garpInterval', 'reuseAfter'] as const) {
+    const text = spec[name] ?? '60s';
+    const message = `${name}: "${text}" is not a duration like 300ms.`;
+    if (parseGoDuration(text) === null) return { reason: 'DurationMalformed', message };
   }
   return null;
 }

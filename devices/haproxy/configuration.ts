@@ -26,6 +26,7 @@ import {
 } from './settings.ts';
 import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
+import { listAnnouncementLines } from '../../lib/keepalived/write.ts';
 
 /** A file of a unit's host. */
 interface UnitFile {
@@ -277,7 +278,7 @@ function formatKeepalived(
   folders: UnitFolders,
 ): string {
   const line = (text: string) => `        ${text}/${isIpv6(text) ? 128 : 32} dev ${options.interface}`;
-  return `${formatChecks(folders)}
+  return `${formatChecks(folders, rest.length + 1)}
 vrrp_instance vipnat_haproxy {
     state BACKUP
     interface ${options.interface}
@@ -323,15 +324,16 @@ function announceFirst(refuse: Refuse, pair: Pair, addresses: readonly string[])
   throw refuse(what);
 }
 
-function formatChecks({ script, state }: UnitFolders): string {
+function formatChecks({ script, state }: UnitFolders, addresses: number): string {
   return `# Written by vipnat device configuration.
 global_defs {
     enable_script_security
     script_user root
     vrrp_version 3
     # A router that missed the first announcements learns where the addresses are.
-    vrrp_garp_master_refresh 60
-}
+${listAnnouncementLines(addresses)
+  .map((line) => `    ${line}\n`)
+  .join('')}}
 
 vrrp_script vipnat_haproxy {
     script "${script} check"

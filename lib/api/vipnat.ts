@@ -245,6 +245,12 @@ const isAdvert = rule(
   'must be from 100ms to 10s',
 );
 
+/** keepalived takes whole seconds; a switch that missed a burst sends elsewhere until the next one. */
+const isGarpInterval = rule(
+  "duration(self) >= duration('10s') && duration(self) <= duration('1h')",
+  'must be from 10s to 1h',
+);
+
 /** A number from 1 to 255. */
 const vrid = String.raw`(25[0-5]|2[0-4]\d|1\d\d|[1-9]\d?)`;
 
@@ -406,6 +412,11 @@ const poolSpec = z.object({
   advert: z._default(duration, '300ms').register(strict, {
     description: 'The time between two VRRP adverts of a seat.',
     'x-kubernetes-validations': [isAdvert],
+  }),
+  garpInterval: z.nullish(duration).register(strict, {
+    description:
+      'How often its addresses are announced again, by ARP or neighbour discovery; by default 60s.',
+    'x-kubernetes-validations': [isGarpInterval],
   }),
   reuseAfter: z._default(duration, '60s').register(strict, {
     description: 'How long the pool keeps a returned address while other addresses are free.',

@@ -153,6 +153,8 @@ interface VrrpInstance {
   readonly priority: number;
   /** In milliseconds, a multiple of 10. */
   readonly advertMs: number;
+  /** How often its addresses are announced again, in seconds, where that is not as usual. */
+  readonly refreshSeconds?: number;
   /** Whether it takes the addresses from a node of a lower priority that has them. */
   readonly preempts: boolean;
   /** Who gets the adverts, of the addresses' family; null for multicast. */
@@ -189,8 +191,11 @@ interface KeepalivedConfiguration {
   readonly group: string | null;
 }
 
-/** Gratuitous ARP is repeated this often: a switch that lost an address's port learns it again. */
-const refreshSeconds = 60;
+/**
+ * An address is announced again this often, by ARP or neighbour discovery: a switch or router that missed the first burst learns it again. Of the API's
+ * virtual IPs, of pools without garpInterval, and of pairs of HAProxy.
+ */
+export const refreshSeconds = 60;
 
 /** The text of keepalived.conf. Pure: equal input, equal bytes (I3). Every text in it was checked by who made the input. */
 export function renderConfiguration(configuration: KeepalivedConfiguration): string {
@@ -206,15 +211,38 @@ export function renderConfiguration(configuration: KeepalivedConfiguration): str
 }
 
 /**
+ * How all of a node's addresses are announced: no burst has more packets than a switch or router takes. By default keepalived sends five for
+ * each address at once, and five more after 5 s. With any interval between two, keepalived 2.2.7 announces 350 addresses a second, and the last of
+ * 1,000 waits for 3 s: so only who has more gets one. Lines of global_defs. Pure.
+ */
+export function listAnnouncementLines(addresses: number): string[] {
+  const repeat = Math.max(1, Math.floor(mostAtOnce / addresses));
+  return [
+    `vrrp_garp_master_refresh ${refreshSeconds}`,
+    ...(repeat >= usualRepeat ? [] : [`vrrp_garp_master_repeat ${repeat}`]),
+    ...(addresses <= mostAtOnce ? [] : ['vrrp_garp_interval 0.001', 'vrrp_gna_interval 0.001']),
+  ];
+}
+
+/** A burst takes some milliseconds. Routers limit what their processor gets to some thousand packets a second. */
+const mostAtOnce = 1000;
+
+/** keepalived's own, see keepalived.conf(5). */
+const usualRepeat = 5;
+
+/**
  * Without a router_id keepalived 2.2.7 resolves the host's name, and starts 10 s late where no DNS answers. Also where no script is
  * run, the pipe belongs to the script_user, for whom keepalived looks in any case and complains.
  */
-function renderGlobals({ routerId, version, globals, notices }: KeepalivedConfiguration): string {
+function renderGlobals({ routerId, version, globals, notices, instances }: KeepalivedConfiguration): string {
+  const count = instances.reduce(
+    (sum, { addresses, excluded }) => sum + addresses.length + excluded.length,
+    0,
+  );
   return `global_defs {
   router_id ${routerId}
   vrrp_version ${version}
-  vrrp_garp_master_refresh ${refreshSeconds}
-${globals.map((line) => `  ${line}\n`).join('')}  script_user root
+${[...listAnnouncementLines(count), ...globals].map((line) => `  ${line}\n`).join('')}  script_user root
   vrrp_notify_fifo ${notices}
 }
 `;
@@ -239,7 +267,7 @@ function renderGuard({ guard: { keyword, path, comment } }: KeepalivedConfigurat
 
 function renderInstance(instance: VrrpInstance, { guard }: KeepalivedConfiguration): string {
   const { name, device, vrid, priority, advertMs, preempts, unicast } = instance;
-  const { addresses, excluded, tracked } = instance;
+  const { addresses, excluded, tracked, refreshSeconds: refresh } = instance;
   return `
 vrrp_instance ${name} {
   state BACKUP
@@ -247,7 +275,7 @@ ${preempts ? '' : '  nopreempt\n'}  interface ${device}
   virtual_router_id ${vrid}
   priority ${priority}
   advert_int ${advertMs / 1000}
-${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList(guard.keyword, ['serving'])}}
+${refresh === undefined ? '' : `  garp_master_refresh ${refresh}\n`}${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList(guard.keyword, ['serving'])}}
 `;
 }
 

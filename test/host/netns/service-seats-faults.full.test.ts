@@ -1,7 +1,8 @@
 import { expect, jest, test } from '@jest/globals';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { limitMs, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { anchors, give, pool, useSeatNetwork } from './seat-network.ts';
+import { makePool } from '../../support/fakes/seat-objects.ts';
+import { anchors, give, pool, seats, useSeatNetwork } from './seat-network.ts';
 
 jest.setTimeout(3 * limitMs);
 
@@ -56,10 +57,7 @@ test('a node whose balancer has stopped gives its seats up, if a Service needs i
   await network.start(give('10.77.0.60'));
   for (const node of network.nodes) node.order({ needsBalancer: true });
   const holder = await network.findHolder(anchors[0]);
-  await waitUntil(
-    () => readFileSync(holder.locate('beat'), 'utf8').endsWith(' 1\n'),
-    'nothing is needed',
-  );
+  await waitUntil(() => readFileSync(holder.locate('beat'), 'utf8').endsWith(' 1\n'), 'nothing is needed');
   holder.stopSeats();
   await waitUntil(
     async () => (await network.listHolders('10.77.0.60')).every((name) => name !== holder.name),
@@ -73,6 +71,26 @@ test('a node whose balancer has stopped gives its seats up, if a Service needs i
   for (const node of network.nodes) rmSync(node.locate('check-balancer'));
   await sleep(15_000);
   expect(network.countTransitions()).toEqual(before);
+});
+
+test('all addresses are announced again each garpInterval, of both families, in bursts of 1,000 packets at most', async () => {
+  const addresses = Array.from({ length: 500 }, (_, at) =>
+    at < 150 ? `10.77.0.${at + 100}` : `fd77::1:${at}`,
+  );
+  const often = makePool('default', seats, { garpInterval: '10s' });
+  for (const node of network.nodes) node.startSeats();
+  network.update({ pools: [often], virtualIps: give(...addresses) });
+  const heard = network.client.shell(
+    "timeout -s INT 60 tcpdump -nn -tt -l -i eth0 'arp or (icmp6 and ip6[40] == 136)' 2>/dev/null || true",
+  );
+  await Promise.all(network.nodes.map((node) => node.startKeepalived()));
+  const all = [...(await heard).matchAll(/^(\d+)\.\d+ .*(?:Request who-has|tgt is) ([^\s,]+)/gm)];
+  const lines = all.filter(([, , address = '']) => addresses.includes(address));
+  const times = Map.groupBy(lines, ([, , address = '']) => address);
+  const isOften = (one: string) => new Set(times.get(one)?.map(([, second]) => second)).size >= 4;
+  expect(addresses.filter((one) => !isOften(one))).toEqual([]);
+  const perSecond = Map.groupBy(lines, ([, second]) => second);
+  expect(Math.max(...[...perSecond.values()].map(({ length }) => length))).toBeLessThanOrEqual(1000);
 });
 
 test('an address that another host on the network has is not taken, and told', async () => {

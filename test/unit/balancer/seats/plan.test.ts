@@ -80,9 +80,18 @@ describe('the seats of a node', () => {
     expect(plan([pool], waiting, others)).toMatchObject({ seats: [{ addresses: [] }], problems: [] });
   });
 
-  test('take the pool’s interface and adverts', () => {
-    const pool = makePool('default', [seat(0, '198.51.100.10')], { interface: 'eth1', advert: '1.204s' });
-    expect(show(plan([pool])).seats).toMatchObject([{ device: 'eth1', advertMs: 1200 }]);
+  test.each([
+    [null, ''],
+    ['60s', ''],
+    ['1m30.4s', '  garp_master_refresh 90\n'],
+    ['1s', '  garp_master_refresh 10\n'],
+    ['2h', '  garp_master_refresh 3600\n'],
+  ])('take the pool’s interface, adverts and announcements: %s', (garpInterval, line) => {
+    const spec = { interface: 'eth1', advert: '1.204s', garpInterval };
+    const planned = plan([makePool('default', [seat(0, '198.51.100.10')], spec)]);
+    expect(show(planned).seats).toMatchObject([{ device: 'eth1', advertMs: 1200 }]);
+    const text = renderSeats('w2', planned.seats, locateSeatFiles('/run/vipnat-lb'));
+    expect(text).toContain(`  advert_int 1.2\n${line}  virtual_ipaddress`);
   });
 
   test.each([

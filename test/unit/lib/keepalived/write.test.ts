@@ -1,5 +1,5 @@
 import { describe, test, expect } from '@jest/globals';
-import { parseNotice, createTrackFile } from '../../../../lib/keepalived/write.ts';
+import { parseNotice, createTrackFile, listAnnouncementLines } from '../../../../lib/keepalived/write.ts';
 import { startAgent, linesOf } from '../../../support/agent/running-agent.ts';
 import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
@@ -17,6 +17,19 @@ test.each([
   ['', null],
 ])('a line of keepalived: %j', (line, notice) => {
   expect(parseNotice(line)).toEqual(notice);
+});
+
+test.each([
+  [0, ''],
+  [200, ''],
+  [201, ' repeat 4'],
+  [500, ' repeat 2'],
+  [501, ' repeat 1'],
+  [1000, ' repeat 1'],
+  [1001, ' repeat 1 interval 0.001 interval 0.001'],
+])('%d addresses are announced in bursts of 1,000 packets at most, or one after the other', (count, rest) => {
+  const words = listAnnouncementLines(count).map((line) => line.replace(/^vrrp_(garp|gna)_(master_)?/, ''));
+  expect(words.join(' ')).toBe(`refresh 60${rest}`);
 });
 
 describe('the agent', () => {
