@@ -25,6 +25,8 @@ interface Told {
 /** A node with the seats of a balancer, and a keepalived beside it. */
 export class SeatNode {
   readonly name: string;
+  /** How fast the clock of what keeps the seats runs: keepalived's does as usual. */
+  speed = 1;
   readonly #namespaces: Namespaces;
   readonly #namespace: string;
   #seats: ChildProcess | null = null;
@@ -51,12 +53,10 @@ export class SeatNode {
       '--disable-warning=ExperimentalWarning',
       program,
       this.name,
-      this.locate(''),
+      this.locate('').replace(/\/$/, ''),
+      String(this.speed),
     ];
-    const child = this.#namespaces.start(
-      this.#namespace,
-      command.map((word) => word.replace(/\/$/, '')),
-    );
+    const child = this.#namespaces.start(this.#namespace, command);
     child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
     if (child.stdout !== null) {
       createInterface({ input: child.stdout }).on('line', (line) => this.told.push(JSON.parse(line) as Told));
@@ -109,6 +109,12 @@ export class SeatNode {
     this.#keepalived = child;
   }
 
+  /** Stops both of its processes, or has them go on. */
+  signalKeepalived(signal: NodeJS.Signals): void {
+    for (const file of ['keepalived.pid', 'vrrp.pid'])
+      process.kill(Number(readFileSync(this.locate(file), 'utf8')), signal);
+  }
+
   /** Both processes at once: the parent would end in order without its child, and start another. */
   async killKeepalived(): Promise<void> {
     const child = this.#keepalived;
@@ -146,6 +152,11 @@ export class SeatNode {
   /** The seats that it says it holds. */
   get held(): readonly string[] {
     return this.told.findLast(({ state }) => state !== undefined)?.state?.held ?? [];
+  }
+
+  /** The addresses that it says another host has. */
+  get inUse(): readonly string[] {
+    return this.told.findLast(({ state }) => state !== undefined)?.state?.inUse ?? [];
   }
 
   /** Up to which version it says that its interface has all addresses of these. */

@@ -5,13 +5,19 @@
 import type { SeatsInput } from '../../../balancer/seats/plan.ts';
 import type { Logger } from '../../../lib/telemetry/log.ts';
 import { createHostSeats } from '../../../balancer/seats/seats.ts';
-import { systemClock } from '../../../lib/clock.ts';
+import { type Clock, systemClock } from '../../../lib/clock.ts';
 import { createInterface } from 'node:readline';
 
 /** What a line can be. */
 export type SeatsOrder = { readonly input: SeatsInput } | { readonly needsBalancer: boolean };
 
-const [, , node = '', runDir = ''] = process.argv;
+const [, , node = '', runDir = '', speed = '1'] = process.argv;
+/** As many minutes of it fit in one. */
+const clock: Clock = {
+  ...systemClock,
+  now: () => systemClock.now() * Number(speed),
+  schedule: (ms, act) => systemClock.schedule(ms / Number(speed), act),
+};
 const print = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const logAt =
   (level: string): Logger['info'] =>
@@ -27,7 +33,7 @@ const logger: Logger = {
 const seats = createHostSeats({
   node,
   runDir,
-  clock: systemClock,
+  clock,
   logger,
   onState: (state) => print({ state }),
   onPlanned: () => undefined,
