@@ -202,15 +202,17 @@ export class ConfigurationKeeper {
 /**
  * What keepalived runs every 5 s, and while it fails gives the seats up. It counts its runs since the balancer last wrote another beat: no
  * clock can step, and a balancer that is stopped or hangs is as good as none. After half a minute it fails for four runs and no longer: by
- * then another node has the seat, or there is none, and the last one holds on. A run that cannot look finds nothing amiss. What it has seen
- * tells the balancer that it runs.
+ * then another node has the seat, or there is none, and the last one holds on. A run that cannot read the beat succeeds. What it has seen
+ * shows the balancer that keepalived runs it.
  */
 const balancerCheck = `# vipnat balancer writes this file.
 cd "\${0%/*}" || exit 0
 last= missed=0
 read -r beat needed <beat || exit 0
+# As the last run has left it.
 [ ! -e seen ] || read -r last missed <seen
 [ "$beat" = "$last" ] && missed=$((missed + 1)) || missed=0
+# Half a minute without another beat.
 echo "$beat $missed" >seen || exit 0
 [ "$needed" = 0 ] || [ "$missed" -lt 6 ] || [ "$missed" -gt 9 ]
 `;
@@ -224,8 +226,8 @@ const beatMs = 5000;
 type BeatPorts = Pick<ConfigurationPorts, 'files' | 'clock' | 'logger' | 'findRunning'>;
 
 /**
- * Has keepalived's script know that this process goes on. A script that somebody removed is written again. Where the beat cannot be
- * written, the script finds nothing amiss for half a minute.
+ * Has keepalived's script know that this process still runs. A script that somebody removed is written again. Where the beat cannot be
+ * written, the script succeeds for half a minute.
  */
 export class BalancerBeat {
   readonly #ports: BeatPorts;
@@ -234,14 +236,14 @@ export class BalancerBeat {
   #written: Promise<void> = Promise.resolve();
   #isFailing = false;
   readonly #guard: GuardWatch;
-  /** What keepalived had seen at the last look. */
+  /** What keepalived had seen when it was last read. */
   #seen: string | null = null;
 
   constructor(ports: BeatPorts) {
     this.#ports = ports;
     this.#guard = new GuardWatch(
       ports.clock,
-      () => this.#look(),
+      () => this.#readGuard(),
       (cause) => {
         const what = 'keepalived gives up no seat if this balancer ends';
         if (cause === null) ports.logger.info('keepalived looks again whether this balancer runs');
@@ -279,8 +281,8 @@ export class BalancerBeat {
     await this.#written;
   }
 
-  /** Between two looks keepalived has seen another beat. */
-  async #look(): Promise<GuardView> {
+  /** keepalived has seen another beat since the last call. */
+  async #readGuard(): Promise<GuardView> {
     const { files, findRunning } = this.#ports;
     const [running, before] = [await findRunning(), this.#seen];
     this.#seen = await readIfThere(files.seen).catch(() => null);
@@ -307,7 +309,7 @@ export class BalancerBeat {
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing)
-        logger.warn(`keepalived is not told that the balancer runs: ${describeCause(error)}`);
+        logger.warn(`keepalived cannot find out whether the balancer runs: ${describeCause(error)}`);
       this.#isFailing = true;
     }
   }

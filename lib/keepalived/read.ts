@@ -293,7 +293,7 @@ export async function viewGuard(
   hostFile: string,
 ): Promise<GuardView> {
   try {
-    // Others' may be hidden: in a container, say.
+    // Of a keepalived in a container it may be unknown whose network it has.
     const here = (await listProcesses()).filter(({ isSurelyHere }) => isSurelyHere);
     const { others: processes } = await partKeepalived(here);
     if (!processes.some(({ name }) => name === keepalivedName)) return { isWatched: null };
@@ -369,8 +369,11 @@ async function mayRead(pid: number, paths: readonly string[]): Promise<boolean> 
 
 /** Why a process does not watch a folder that it could read. One that is older than the process was there when that started. */
 async function findDrop(pid: number, folder: string): Promise<string> {
-  const [{ birthtimeMs }, { ageMs }] = await Promise.all([stat(folder), readAge(pid)]);
-  return birthtimeMs < Date.now() - ageMs
+  const read = [stat(folder), readAge(pid), readFile('/proc/stat', 'utf8')] as const;
+  const [{ birthtimeMs }, { startedMs }, text] = await Promise.all(read);
+  // See proc_stat(5): when the machine started, in seconds since 1970.
+  const machineMs = Number(/^btime (\d+)$/m.exec(text)?.[1]) * 1000;
+  return birthtimeMs < machineMs + startedMs
     ? 'this host was at fs.inotify.max_user_instances or max_user_watches when it started'
     : 'the folder did not exist when keepalived started, or was replaced since';
 }

@@ -212,7 +212,7 @@ export function renderConfiguration(configuration: KeepalivedConfiguration): str
 
 /**
  * How all of a node's addresses are announced: no burst has more packets than a switch or router takes. By default keepalived sends five for
- * each address at once, and five more after 5 s. With any interval between two, keepalived 2.2.7 announces 350 addresses a second, and the last of
+ * each address immediately, and five more after 5 s. With any interval between two, keepalived 2.2.7 announces 350 addresses a second, and the last of
  * 1,000 waits for 3 s: so only who has more gets one. Lines of global_defs. Pure.
  */
 export function listAnnouncementLines(addresses: number): string[] {
@@ -363,28 +363,28 @@ export function toTmpfilesFolder(folder: string): string {
   return `d ${folder.replace(/\/$/, '')} 0755 root root -`;
 }
 
-/** keepalived starts, and reads its file again, without a word. */
+/** Nobody reports that keepalived has started, or has read its configuration again. */
 const guardMs = 60_000;
 
 /** One that starts needs a moment until it follows. */
 const confirmMs = 5000;
 
-/** Remembers whether keepalived follows what it is told by. What is not known is no fault. */
+/** Remembers whether keepalived follows a file or runs a script. What is not known is no fault. */
 export class GuardWatch {
   readonly #clock: Clock;
-  readonly #look: () => Promise<GuardView>;
+  readonly #read: () => Promise<GuardView>;
   readonly #onChange: (cause: string | null) => void;
   #isWatched: boolean | null = null;
   #nextAt = -Infinity;
   /** How many looks in a row have found that it does not. */
   #failures = 0;
-  #isSaid = false;
+  #isReported = false;
   #isStopped = false;
 
-  /** `look` never rejects. `onChange` is called with the cause when two looks in a row find that keepalived does not follow, and with null when it does again. */
-  constructor(clock: Clock, look: () => Promise<GuardView>, onChange: (cause: string | null) => void) {
+  /** `read` never rejects. `onChange` is called with the cause when two calls of `read` in a row find that keepalived does not follow, and with null when it does again. */
+  constructor(clock: Clock, read: () => Promise<GuardView>, onChange: (cause: string | null) => void) {
     this.#clock = clock;
-    this.#look = look;
+    this.#read = read;
     this.#onChange = onChange;
   }
 
@@ -393,12 +393,12 @@ export class GuardWatch {
     return this.#isWatched;
   }
 
-  /** To be called often: looks at once for the first time and after a change, and then once a minute. Returns immediately. */
+  /** To be called often: reads immediately for the first time and after a change, and then once a minute. Returns immediately. */
   keep(isChanged = false): void {
     const now = this.#clock.now();
     if (this.#isStopped || (now < this.#nextAt && !isChanged)) return;
     this.#nextAt = now + guardMs;
-    void this.#look().then((view) => {
+    void this.#read().then((view) => {
       this.#note(view);
     });
   }
@@ -416,8 +416,8 @@ export class GuardWatch {
       return;
     }
     this.#isWatched = isWatched;
-    if (isWatched === null || isWatched === !this.#isSaid) return;
-    this.#isSaid = !isWatched;
+    if (isWatched === null || isWatched === !this.#isReported) return;
+    this.#isReported = !isWatched;
     this.#onChange(isWatched ? null : cause);
   }
 }

@@ -28,7 +28,7 @@ vrrp_instance a {\n interface k0\n virtual_router_id 5\n priority 100\n virtual_
 
 let keepalived: ChildProcess | null = null;
 async function start(prefix: readonly string[]): Promise<void> {
-  const [program = '', ...words] = [...prefix, 'keepalived', '--vrrp', '--dont-fork', '--log-console'];
+  const [program, ...words] = [...prefix, 'keepalived', '--vrrp', '--dont-fork', '--log-console'];
   keepalived = spawn(program, [...words, '-f', conf, '--pid', `${runDir}/p`, '--vrrp_pid', `${runDir}/v`]);
   await sleep(systemClock, 3000);
 }
