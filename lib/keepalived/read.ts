@@ -371,9 +371,9 @@ async function mayRead(pid: number, paths: readonly string[]): Promise<boolean> 
 async function findDrop(pid: number, folder: string): Promise<string> {
   const read = [stat(folder), readAge(pid), readFile('/proc/stat', 'utf8')] as const;
   const [{ birthtimeMs }, { startedMs }, text] = await Promise.all(read);
-  // See proc_stat(5): when the machine started, in seconds since 1970.
+  // See proc_stat(5): when the machine started, in whole seconds since 1970.
   const machineMs = Number(/^btime (\d+)$/m.exec(text)?.[1]) * 1000;
-  return birthtimeMs < machineMs + startedMs
+  return birthtimeMs < machineMs + 1000 + startedMs
     ? 'this host was at fs.inotify.max_user_instances or max_user_watches when it started'
     : 'the folder did not exist when keepalived started, or was replaced since';
 }
