@@ -120,6 +120,7 @@ const cases: Readonly<Record<string, Case>> = {
     quiet: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x100' }, 1470],
   },
   VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
+  VipnatKeepalivedDoesNotFollow: simple('vipnat_track_file_followed', '0', 6),
   VipnatHostDrained: one(`vipnat_host_drained${on('')}`, ['1x100', 1470], ['1x90 0x10', 1470], 15),
   VipnatStateNotWritten: simple('vipnat_state_file_current', '0', 16),
   VipnatApiNotFollowed: simple('vipnat_api_followed', '0', 16),
