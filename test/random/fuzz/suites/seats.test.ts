@@ -29,6 +29,7 @@ testTarget(
       spec: {
         interface: random.pick(['auto', 'eth0', makeHostileText(random)]),
         advert: random.pick(['300ms', '1s', random.pick(edgeNumbers), makeHostileText(random)]),
+        garpInterval: random.pick([null, '30s', random.pick(edgeNumbers), makeHostileText(random)]),
       },
       seats: [0, 1].map((index) => ({
         ...makeSeat(index, makeAddress(random), []),
@@ -57,7 +58,8 @@ testTarget(
       const text = renderSeats(node, plan.seats, files);
       const bad = text
         .split('\n')
-        .find((line) => !/^(?:# [ -~]*| {2}script "[\w/. -]*"|[\w ./:-]*\{?|\s*\})$/.test(line));
+        .find((line) => !/^(?:# [ -~]*| {2}script "[\w/. ;'-]*"|[\w ./:-]*\{?|\s*\})$/.test(line));
+      insist(!/(?:refresh|advert_int) NaN/.test(text), 'no number');
       insist(bad === undefined, `a line of no grammar: ${JSON.stringify(bad)}`);
       const held = listAddresses(text);
       insist(new Set(held).size === held.length, 'an address twice');
