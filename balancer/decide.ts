@@ -1,20 +1,34 @@
 import type { Clock, Cancel } from '../lib/clock.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { classifyAddress, families } from '../lib/net.ts';
-import { type Balances, listUplinks, noOutages, type NodeOutages, type Place } from './services/backends.ts';
+import {
+  type BalancedService,
+  type Balances,
+  listUplinks,
+  noOutages,
+  type NodeOutages,
+  type Place,
+} from './services/backends.ts';
 import type { ServiceSlice } from '../lib/api/service.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { FollowedObjects } from './services/follow.ts';
 import type { SyncLog } from './log.ts';
 import type { MissingFeatures } from '../lib/kernel/nftables.ts';
-import { isLeftToKubeProxy, balanceFamilies, type ServiceBalance, noBalance } from './services/frontend.ts';
+import {
+  isLeftToKubeProxy,
+  balanceFamilies,
+  type ServiceBalance,
+  noBalance,
+  MemoryBudget,
+} from './services/frontend.ts';
 import { isDeepStrictEqual } from 'node:util';
+import { tableName } from '../lib/api/balancer.ts';
 
 /** What the caller supplies. */
 export interface DecidePorts {
   readonly clock: Clock;
-  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
+  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures' | 'listMemories'>;
   /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
   /** Of this host, see `listStrictTunnels`. */
@@ -212,6 +226,8 @@ export class Decider {
   readonly left: ReadonlyMap<string, string> = this.#left;
   /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
   readonly dropping: ReadonlyMap<string, string> = this.#dropping;
+  /** Null before the first time. */
+  #budget: MemoryBudget | null = null;
   #missing: MissingFeatures | null = null;
   #missingAskedAt = -Infinity;
 
@@ -246,13 +262,18 @@ export class Decider {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips, endings } = index;
     const missing = await this.#findMissing();
+    const found = this.#budget === null ? await this.#ports.kernel.listMemories(tableName) : [];
     const { moved, areLinksOther, ...host } = await this.#addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];
     const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing };
     const decided = new Map<string, Balances>();
-    for (const service of index.takeChanged(areLinksOther))
-      decided.set(service, this.#decideOne(service, place));
+    const changed = index.takeChanged(areLinksOther);
+    this.#budget ??= new MemoryBudget(found, changed);
+    const named = changed.map((service) => [service, this.#objects.find(service)] as const);
+    for (const [service, balanced] of this.#budget.admit(named))
+      decided.set(service, this.#decideOne(service, balanced, place));
+    if (this.#budget.waiting.length > 0) this.#objects.touch(this.#budget.waiting);
     nodes.watch(this.#users.nodes);
     return decided;
   }
@@ -270,8 +291,7 @@ export class Decider {
     return found;
   }
 
-  #decideOne(service: string, place: Place): Balances {
-    const found = this.#objects.find(service);
+  #decideOne(service: string, found: BalancedService | null, place: Place): Balances {
     const { ports, refused, remarks, left, dropping, elsewhere } = attempt(() =>
       balanceFamilies(found, place),
     );

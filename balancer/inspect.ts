@@ -19,7 +19,7 @@ import { services, endpointSlices } from '../lib/api/service.ts';
 import { earlySlices } from '../lib/api/endpoints.ts';
 import { virtualIps } from '../lib/api/vipnat.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
-import { balanceFamilies } from './services/frontend.ts';
+import { balanceFamilies, MemoryBudget } from './services/frontend.ts';
 import { findRouted } from '../lib/kernel/forwarding.ts';
 import { followedNodes } from '../lib/api/node.ts';
 import { type ApiObject, type Resource, toKey } from '../lib/kubernetes/client.ts';
@@ -170,7 +170,9 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
     ...{ node, zone: zone ?? null, vips, local: new Set(own), uplinks: listUplinks(placed), outages },
     endings: new Set(ending),
   };
-  const found = index.takeChanged(true).map((key) => [key, left.has(key) ? null : index.find(key)] as const);
+  const keys = index.takeChanged(true);
+  const named = keys.map((key) => [key, left.has(key) ? null : index.find(key)] as const);
+  const found = new MemoryBudget(await createBalancerKernel().listMemories(tableName), keys).admit(named);
   const asked = found.flatMap(([, balanced]) => balanceFamilies(balanced, place).elsewhere);
   const routed = new Set(await findRouted([...new Set(asked)]));
   const balances = found.map(([key, balanced]): [string, Balances] => [

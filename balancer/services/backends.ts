@@ -272,6 +272,8 @@ export interface BalancedService {
   readonly addresses: Readonly<Record<Family, readonly string[]>>;
   /** Ports of these addresses, as `nameTaken` names them, to another Service that had the address before; none when left out. */
   readonly taken?: ReadonlyMap<string, string>;
+  /** Ports of a family that get no memory, see `MemoryBudget`: they are kube-proxy's. None when left out. */
+  readonly withheld?: ReadonlySet<string>;
   /** Those of them that it guards for all Services that share them, to the ports that these name, as `PROTOCOL NUMBER . PORT`. */
   readonly guarded?: ReadonlyMap<string, readonly string[]>;
 }

@@ -24,6 +24,7 @@ import { families, type Family } from '../../lib/net.ts';
 import { listBackends } from '../../lib/api/endpoints.ts';
 import {
   type Service,
+  type ServicePort,
   readAnnotation,
   readDuration,
   methods,
@@ -92,8 +93,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const nodeToAddress = new Map<string, string>();
   const { outages = noOutages, endings = new Set(), routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
-  const ports = (service.spec.ports ?? []).flatMap((port): PortBalance[] => {
-    if (!protocolToNumber.has(port.protocol)) return [];
+  const ports = listPorts(balanced, family).flatMap((port): PortBalance[] => {
     const own = addresses.filter((address) => !balanced.taken?.has(nameTaken(address, port)));
     if (own.length === 0) return [];
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
@@ -124,6 +124,13 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     ...{ left, dropping },
     elsewhere: [...nodeToAddress.values()],
   };
+}
+
+function listPorts({ service, withheld }: BalancedService, family: Family): ServicePort[] {
+  return (service.spec.ports ?? []).filter(
+    (port) =>
+      protocolToNumber.has(port.protocol) && withheld?.has(nameMemory(service, family, port)) !== true,
+  );
 }
 
 /** The first port has it. */
@@ -213,7 +220,7 @@ function listNeeds({
 /** What a Service asks for and does not get, and what its clients lose on this node: sentences for the log. */
 
 /** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
-function listRemarks({ service, taken }: BalancedService, malformed: readonly string[]): string[] {
+function listRemarks({ service, taken, withheld }: BalancedService, malformed: readonly string[]): string[] {
   const dataplane = readAnnotation(service, 'dataplane') ?? 'direct';
   const method = findUnknownMethod(service);
   const name = `${service.metadata.namespace}/${service.metadata.name}`;
@@ -225,6 +232,7 @@ function listRemarks({ service, taken }: BalancedService, malformed: readonly st
   const [ranges, them] = malformed.length === 1 ? ['source range', 'it'] : ['source ranges', 'them'];
   const sentences = [
     ...describeTaken(service, taken ?? new Map()),
+    ...describeNew(name, withheld),
     range !== undefined &&
       `${name} has ${malformed.length} ${ranges} that vipnat cannot read, such as ${quoteTenant(range)}: no client comes in by ${them}`,
     drain !== null && ask('drain timeout', drain, 'open connections stay until their pod is gone'),
@@ -288,14 +296,15 @@ const ofChain = 4;
 const ofCount = 10;
 
 /** Why a Service is too large for the tables: a clause; null where it is not. Pure. */
-function describeExcess({ service, slices, weights }: BalancedService): string | null {
+function describeExcess(balanced: BalancedService): string | null {
+  const { service, slices, weights } = balanced;
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
   const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
   const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
   const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofChain : 0;
   const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
   const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofChain;
-  if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return null;
+  if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return describeWithheld(balanced);
   return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
 }
 
@@ -304,6 +313,114 @@ function countSlotParts(method: string | undefined, endpoints: number, hasWeight
   if (method === 'hash') return countHashSlots(endpoints);
   if (method === 'lc') return Math.max(maxSlots, endpoints) + endpoints * ofCount;
   return hasWeights ? Math.max(maxSlots, endpoints) : endpoints;
+}
+
+/**
+ * Who gets memories, of all Services of a node.
+ *
+ * Goal: what outsiders can fill has a bound, however many Services tenants make.
+ * Tension: nodes have to agree, and a bound that belongs to all must stop nothing that runs.
+ * Compromise: the oldest Services have them. A port keeps its memories, whoever comes. After a start, the tables say which ports have some.
+ */
+
+/** Of 65,535 keys, one takes 10 MB of memory of the kernel, which is no pod's: 5 GB where outsiders fill all. */
+const maxMemories = 500;
+
+const allTaken = `older Services have the ${maxMemories} memories that a node can have`;
+
+/** A Service by its key; null where it is not there, or has no address. */
+type NamedService = readonly [service: string, balanced: BalancedService | null];
+
+/** Takes Services as they come and go. */
+export class MemoryBudget {
+  /** Services to their ports that have memories, to how many. */
+  readonly #given = new Map<string, Map<string, number>>();
+  /** Services that have not got all, to how many they lack. */
+  readonly #waiting = new Map<string, number>();
+  #left = maxMemories;
+
+  /** Takes the memories that a former life has left, each as its family and its name, and the Services that are there still. */
+  constructor(found: readonly string[], services: readonly string[]) {
+    const there = new Set(services);
+    for (const name of found) {
+      const [, family = '', port = '', service = ''] =
+        /^(\S+) [^/]+\/(([^/]+\/[^/]+).*)\/\d+$/.exec(name) ?? [];
+      if (!there.has(service)) continue;
+      const ports = this.#given.get(service) ?? new Map<string, number>();
+      const id = `${family} ${port}`;
+      this.#given.set(service, ports.set(id, (ports.get(id) ?? 0) + 1));
+      this.#left -= 1;
+    }
+  }
+
+  /** The same Services, the oldest ones first: each with the ports that get no memory. */
+  admit(services: readonly NamedService[]): NamedService[] {
+    return services.toSorted(compareAge).map(([service, balanced]) => {
+      const withheld = this.#give(
+        service,
+        balanced === null ? new Map<string, number>() : listMemories(balanced),
+      );
+      return [service, balanced === null ? null : { ...balanced, withheld }];
+    });
+  }
+
+  /** Those that would get all now: they are to be admitted again. */
+  get waiting(): readonly string[] {
+    return [...this.#waiting].filter(([, lacking]) => lacking <= this.#left).map(([service]) => service);
+  }
+
+  #give(service: string, wanted: Map<string, number>): ReadonlySet<string> {
+    const before = this.#given.get(service) ?? new Map<string, number>();
+    const kept = new Map([...wanted].filter(([port]) => before.has(port)));
+    this.#left += sum(before);
+    const given = sum(wanted) <= this.#left ? wanted : kept;
+    this.#left -= sum(given);
+    this.#given.set(service, given);
+    this.#waiting.set(service, sum(wanted) - sum(given));
+    if (given.size === 0) this.#given.delete(service);
+    if (given.size === wanted.size) this.#waiting.delete(service);
+    return new Set([...wanted.keys()].filter((port) => !given.has(port)));
+  }
+}
+
+/** The same on each node: by the objects alone. */
+function compareAge([key, one]: NamedService, [otherKey, other]: NamedService): number {
+  const describe = (name: string, balanced: BalancedService | null) =>
+    `${balanced?.service.metadata.creationTimestamp ?? ''} ${name}`;
+  return describe(key, one) < describe(otherKey, other) ? -1 : 1;
+}
+
+function sum(counts: ReadonlyMap<string, number>): number {
+  return [...counts.values()].reduce((total, count) => total + count, 0);
+}
+
+/** How many memories each port has: of connections with policy Local, of clients with ClientIP, and of their nodes with both. */
+function listMemories({ service, addresses }: BalancedService): Map<string, number> {
+  const { keepsClient, affinitySeconds } = describeService(service);
+  const ofClients = affinitySeconds === null ? 0 : 1;
+  const count = keepsClient ? 1 + 2 * ofClients : ofClients;
+  const used = families.filter((family) => addresses[family].length > 0);
+  if (count === 0 || isLeftToKubeProxy(service)) return new Map();
+  return new Map(
+    (service.spec.ports ?? []).flatMap((port) =>
+      used.map((family) => [nameMemory(service, family, port), count] as const),
+    ),
+  );
+}
+
+/** As the names of memories have it. */
+function nameMemory({ metadata }: Service, family: Family, { protocol, port }: ServicePort): string {
+  return `${family} ${metadata.namespace}/${metadata.name}/${protocol.toLowerCase()}/${port}`;
+}
+
+function describeWithheld(balanced: BalancedService): string | null {
+  const count = balanced.withheld?.size ?? 0;
+  return count > 0 && count === listMemories(balanced).size ? allTaken : null;
+}
+
+function describeNew(name: string, withheld: ReadonlySet<string> = new Set()): string[] {
+  if (withheld.size === 0) return [];
+  return [`vipnat leaves ${withheld.size} new ports of ${name} to kube-proxy: ${allTaken}`];
 }
 
 /** A sentence for each port that a Service does not get, because another one had it before. Pure. */

@@ -82,6 +82,10 @@ import {
   type NetlinkQuestioner,
   readTableHandles,
   readGeneration,
+  nfgenmsgBytes,
+  visitList,
+  parseAttributes,
+  familyToNumber,
 } from './netlink.ts';
 
 /** After how many milliseconds a tool that reads is killed, unless something else is said (100,000 rules: 4 s). */
@@ -174,6 +178,8 @@ export interface BalancerKernel {
   check(script: string): Promise<string | null>;
   /** What rules may need, and this kernel or its nft does not have. */
   listMissingFeatures(): Promise<MissingFeatures>;
+  /** The maps and sets that packets fill, of the tables of a name: each as its family and its name, `ipv4 clients/default/web/tcp/80/60`. */
+  listMemories(name: string): Promise<readonly string[]>;
   /**
    * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
    * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects. One at a time.
@@ -232,6 +238,7 @@ export function createBalancerKernel(): BalancerKernel {
     apply,
     check: (script) => checkScript(script, limitMs),
     listMissingFeatures: () => listMissingFeatures(apply, limitMs),
+    listMemories: (name) => withNetlinkClient('netfilter', (client) => listMemories(client, name)),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
     listForwardChains: () => forwardChains.list(),
@@ -293,6 +300,28 @@ async function countRules(client: NetlinkQuestioner, exceptTable: string): Promi
   const others = (await listChains(client)).filter(({ table }) => table !== exceptTable);
   return others.reduce((sum, { use }) => sum + use, 0);
 }
+
+/** The kernel refuses to list the sets of a table that is not there: these are of all. */
+async function listMemories(client: NetlinkQuestioner, name: string): Promise<string[]> {
+  const payload = Buffer.alloc(nfgenmsgBytes);
+  const list = { question: NFT_MSG_GETSET, payload, leastBytes: nfgenmsgBytes, subject: 'sets' };
+  const found: string[] = [];
+  await visitList(client, list, (datagram, start, end) => {
+    const parts = parseAttributes(datagram.subarray(start, end), nfgenmsgBytes);
+    const family = datagram.readUInt8(start) === familyToNumber.ipv6 ? 'ipv6' : 'ipv4';
+    const isFilled = ((parts.get(NFTA_SET_FLAGS)?.readUInt32BE() ?? 0) & NFT_SET_EVAL) !== 0;
+    const [table, set] = [NFTA_SET_TABLE, NFTA_SET_NAME].map((type) =>
+      parts.get(type)?.toString().slice(0, -1),
+    );
+    if (isFilled && table === name) found.push(`${family} ${set}`);
+  });
+  return found;
+}
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_GETSET = (NFNL_SUBSYS_NFTABLES << 8) | 10;
+const [NFTA_SET_TABLE, NFTA_SET_NAME, NFTA_SET_FLAGS] = [1, 2, 3];
+const NFT_SET_EVAL = 0x20;
 
 async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {
   await own.run(async () => {

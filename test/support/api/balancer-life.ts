@@ -49,6 +49,7 @@ export function toWholeKernel(kernel: FakeBalancerKernel): BalancerKernel {
     apply: (script) => kernel.apply(script),
     check: (script) => kernel.check(script),
     listMissingFeatures: () => Promise.resolve(kernel.missing),
+    listMemories: (name) => kernel.listMemories(name),
     changeElements: (changes) => kernel.changeElements(changes),
     forgetFlows: () => Promise.resolve([]),
     listForwardChains: () => Promise.resolve([]),

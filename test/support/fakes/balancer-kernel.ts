@@ -10,7 +10,7 @@ import { VipnatError } from '../../../lib/errors.ts';
  */
 export class FakeBalancerKernel implements Pick<
   BalancerKernel,
-  'listTable' | 'readHandles' | 'apply' | 'check' | 'changeElements'
+  'listTable' | 'readHandles' | 'apply' | 'check' | 'changeElements' | 'listMemories'
 > {
   /** The scripts that were taken, those included that changes of elements stand for. */
   readonly scripts: string[] = [];
@@ -33,6 +33,12 @@ export class FakeBalancerKernel implements Pick<
     this.lists += 1;
     await Promise.resolve();
     return print(table, this.#tables.get(table));
+  }
+
+  listMemories(name: string): Promise<readonly string[]> {
+    const sets = [...(this.#tables.get(`ip ${name}`)?.sets ?? [])];
+    const dynamic = sets.filter(([, { declaration }]) => declaration.includes('dynamic'));
+    return Promise.resolve(dynamic.map(([set]) => `ipv4 ${set}`));
   }
 
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>> {

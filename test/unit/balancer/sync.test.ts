@@ -118,7 +118,7 @@ describe('a balancer', () => {
     world().kernel.refuses = /10\.244\.66\./;
     world().list('web', '10.244.66.6');
     await world().until(() => world().view?.left.has('default/web') === true, 'web is refused');
-    world().api.store.remove('Service', 'default/web');
+    world().api.store.remove('Service', 'web');
     world().addService('next', '10.77.0.60');
     await world().untilPrinted(/10\.77\.0\.60 [^:]*: goto lb\/default\/next/);
     const { questions } = world().kernel;
@@ -192,5 +192,44 @@ describe('a balancer', () => {
     world().hang = Promise.resolve();
     await world().untilPrinted(/10\.244\.9\.9/);
     await eventually('it says so', () => world().view?.mode === 'direct');
+  });
+});
+
+describe('a balancer of many Services', () => {
+  const world = useBalancerWorld();
+
+  test('gives the oldest Services the memories that a node can have, and takes none away, also after a restart', async () => {
+    const put = (name: string, year: number, count: number) => {
+      const ports = Array.from({ length: count }, (_, at) => ({ port: at + 1 }));
+      const object = makeLoadBalancer(name, ports, { spec: { sessionAffinity: 'ClientIP' } });
+      world().addService(name, `10.77.0.${year - 1900}`);
+      const metadata = { ...object.metadata, creationTimestamp: `${year}-01-01T00:00:00Z` };
+      world().api.store.put('Service', { ...object, metadata });
+    };
+    const served = async () => {
+      const names = [...(await world().print()).matchAll(/map clients\/default\/(\w+)\//g)];
+      const counts = Map.groupBy(names, ([, name = '']) => name);
+      return Object.fromEntries([...counts].map(([name, { length }]) => [name, length] as const));
+    };
+    const left = () => [...(world().view?.left.keys() ?? [])];
+    put('c', 2013, 200);
+    put('b', 2012, 150);
+    put('a', 2011, 300);
+    world().startBalancer();
+    await world().pass(2);
+    expect([await served(), left()]).toEqual([{ a: 300, b: 150 }, ['default/c']]);
+    expect(world().view?.left.get('default/c')).toMatch(/older Services have the 500 memories/);
+    world().api.store.remove('Service', 'b');
+    await world().until(async () => (await served())['c'] === 200, 'c gets what b had');
+    expect([await served(), left()]).toEqual([{ a: 300, c: 200 }, []]);
+    put('z', 2010, 1);
+    put('c', 2013, 201);
+    for (const isAgain of [false, true]) {
+      if (isAgain) await world().stopBalancer();
+      if (isAgain) world().startBalancer();
+      await world().pass(2);
+      expect([await served(), left()]).toEqual([{ a: 300, c: 200 }, ['default/z']]);
+    }
+    expect(world().readLog('warn').join()).toMatch(/leaves 1 new ports of default\/c to kube-proxy/);
   });
 });
