@@ -292,6 +292,9 @@ const maxParts = 300_000;
 /** A chain, its rules, and what leads to it. */
 const ofChain = 4;
 
+/** Of a node that connections are sent on to: those that begin, go on, or have ended, and the way there. */
+const chainsOfPath = 4;
+
 /** Connections of each endpoint of a port are counted: half a kilobyte, and a microsecond of a processor after each count. */
 const ofCount = 10;
 
@@ -303,7 +306,7 @@ function describeExcess(balanced: BalancedService): string | null {
   const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
   const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofChain : 0;
   const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
-  const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * ofChain;
+  const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * chainsOfPath * ofChain;
   if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return describeWithheld(balanced);
   return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
 }

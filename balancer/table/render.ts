@@ -278,6 +278,12 @@ function toChain(rules: readonly string[]): NftChain {
  */
 const memorySeconds = { TCP: 900, SCTP: 900, UDP: 180 };
 
+/** Of a connection's first packet: who invents clients sends no second one. Whoever asks again was answered, or asks the same node again. */
+const newSeconds = 60;
+
+/** After the client's FIN or RST, as the kernel has it for the last ACK (nf_conntrack_tcp_timeout_last_ack). */
+const closedSeconds = 30;
+
 /** So many ICMP errors of one port are sent on in a second, each to all nodes. Routers send far fewer; a flood gets no more copies. */
 const errorsPerSecond = 250;
 
@@ -287,14 +293,16 @@ const protocolToOpening: ReadonlyMap<string, string> = new Map([
   ['SCTP', '@th,96,8 0x1'],
 ]);
 
-/** A place of new connections, or of open ones: a node, or this one. */
-interface NodePath {
+/** The client ends a connection: FIN or RST, as all versions of nft print them. Of SCTP, ABORT or a chunk of its shutdown (RFC 9260, 3.2). */
+const protocolToClosing: ReadonlyMap<string, string> = new Map([
+  ['TCP', 'tcp flags 0x1,0x4'],
+  ['SCTP', '@th,96,8 { 0x6, 0x7, 0x8, 0xe }'],
+]);
+
+/** A place of new connections, or of open ones: a node, or this one. Its chains are for connections that go on, begin, or have ended. */
+interface NodePath extends Readonly<Record<'chain' | 'start' | 'closed', string>> {
   /** Null for this one. */
   readonly node: string | null;
-  /** Where open connections continue. */
-  readonly chain: string;
-  /** Where new ones begin. */
-  readonly start: string;
   /** Whether clients are kept there: the Service asks for that, and an endpoint there serves. */
   readonly isKept: boolean;
 }
@@ -315,25 +323,17 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const paths = listPaths(balance, relay);
   const slots = listSlots(relay, paths);
   const memories = rememberNodes(balance);
-  const toVerdicts = (chosen: readonly NodePath[], to: 'chain' | 'start') =>
-    new Map(chosen.map((path) => [path.node ?? '', `goto ${path[to]}`]));
+  const away = paths.filter(({ node }) => node !== null);
+  const toVerdicts = (chosen: readonly NodePath[], to: 'chain' | 'start' | 'closed') =>
+    chosen.map((path): [string, string] => [nameState(path.node, to), `goto ${path[to]}`]);
+  const states = [...toVerdicts(away, 'chain'), ...toVerdicts(away, 'closed')];
+  const kept = toVerdicts(
+    paths.filter(({ isKept }) => isKept),
+    'start',
+  );
   const recalls = [
-    memories.connections.recall(
-      toVerdicts(
-        paths.filter(({ node }) => node !== null),
-        'chain',
-      ),
-    ),
-    ...(memories.clients === null
-      ? []
-      : [
-          memories.clients.recall(
-            toVerdicts(
-              paths.filter(({ isKept }) => isKept),
-              'start',
-            ),
-          ),
-        ]),
+    memories.connections.recall(new Map(states)),
+    ...(memories.clients === null ? [] : [memories.clients.recall(new Map(kept))]),
   ];
   const toElements = (keys: readonly string[], value: string) => new Map(keys.map((key) => [key, value]));
   const keys = addresses.map((address) => `${address} . ${number} . ${port}`);
@@ -364,10 +364,14 @@ function listPaths(balance: PortBalance, relay: Relay): NodePath[] {
   const nodes = keeps && serving.has(null) ? [...relay.nodes.keys(), null] : [...relay.nodes.keys()];
   return nodes.map((node) => {
     const suffix = `${id}/${node === null ? 'here' : hashNode(node)}`;
-    const [chain, start] = [`to/${suffix}`, `begin/${suffix}`];
-    const isKept = keeps && serving.has(node);
-    return { node, chain, start: isKept ? start : chain, isKept };
+    const chains = { chain: `to/${suffix}`, start: `begin/${suffix}`, closed: `closed/${suffix}` };
+    return { node, ...chains, isKept: keeps && serving.has(node) };
   });
+}
+
+/** What a connection's memory says: its node, and that it has ended. */
+function nameState(node: string | null, to: 'chain' | 'start' | 'closed'): string {
+  return `${node ?? ''}${to === 'closed' ? ' closed' : ''}`;
 }
 
 function rememberNodes(balance: PortBalance): RelayMemories {
@@ -426,21 +430,26 @@ interface PathNeeds {
   readonly path: NodePath;
 }
 
-function renderPath(
-  balance: PortBalance,
-  { relay, memories, path: { node, chain, start, isKept } }: PathNeeds,
-): [string, NftChain][] {
-  const rules =
-    node === null
-      ? [forgetNumber, 'accept']
-      : [
-          memories.connections.keep(node),
-          forgetNumber,
-          ...sendOn(balance, relay.nodes.get(node) ?? ''),
-          'drop',
-        ];
-  const toBegin = [memories.clients?.keep(node ?? '') ?? '', `goto ${chain}`];
-  return [[chain, toChain(rules)], ...(isKept ? [[start, toChain(toBegin)] as [string, NftChain]] : [])];
+/** A packet of a connection that has ended gets it no longer time: the last one is mostly an ACK. */
+function renderPath(balance: PortBalance, { relay, memories, path }: PathNeeds): [string, NftChain][] {
+  const { node, chain, start, closed } = path;
+  const keepsClient = path.isKept && memories.clients !== null ? [memories.clients.keep(node ?? '')] : [];
+  if (node === null)
+    return [
+      [chain, toChain([forgetNumber, 'accept'])],
+      [start, toChain([...keepsClient, `goto ${chain}`])],
+    ];
+  const id = identifyPort(balance);
+  const sent = `send/${id}/${hashNode(node)}`;
+  const closing = protocolToClosing.get(balance.protocol);
+  const { keep } = memories.connections;
+  const toClosed = closing === undefined ? [] : [`${closing} jump forget/${id}`, `${closing} goto ${closed}`];
+  return [
+    [chain, toChain([...toClosed, keep(nameState(node, 'chain')), `goto ${sent}`])],
+    [start, toChain([...keepsClient, keep(nameState(node, 'start'), newSeconds), `goto ${sent}`])],
+    [closed, toChain([keep(nameState(node, 'closed'), closedSeconds), `goto ${sent}`])],
+    [sent, toChain([forgetNumber, ...sendOn(balance, relay.nodes.get(node) ?? ''), 'drop'])],
+  ];
 }
 
 /** The path to another node, with the sign by which that one knows it. */

@@ -161,6 +161,33 @@ describe('Services with policy Local, while m1 holds their address', () => {
     for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForAllNodes(id);
   });
 
+  test('are remembered for a minute at first, for half a minute after their end, and for long while they are open', async () => {
+    /** The ports of clients that one of these nodes remembers, to the seconds that are left. */
+    const readTimes = async (id: string, seconds: number) => {
+      const list = `nft list map ip vipnat-lb relayed/default/local/${id}/${seconds}`;
+      const text = await world.shell(first.node, list);
+      const found = [...text.matchAll(/(\d+) \. [\d.]+(?: timeout \w+)? expires (?:(\d+)m)?(?:(\d+)s)?/g)];
+      return new Map(found.map(([, port, minutes = 0, rest = 0]) => [Number(port), 60 * +minutes + +rest]));
+    };
+    const among = (times: ReadonlyMap<number, number>, from: number) =>
+      [...times].filter(([port]) => port >= from && port < from + 24).map(([, seconds]) => seconds);
+    const { report } = await client().hold({ host: serviceVips.ipv4, port: 84 }, 60, 1000);
+    expect(await connectFromPorts()).toEqual({});
+    const drop = 'nft "add table ip deaf; add chain ip deaf in { type filter hook input priority 0; }';
+    await world.shell('client', `${drop}; add rule ip deaf in tcp sport 84 drop"`);
+    await world.shell('client', `timeout 2 ${connectCommand.replace('31000', '41000')} || true`);
+    await world.shell('client', 'nft delete table ip deaf');
+    const times = await readTimes('tcp/84', 900);
+    const [ended, unseen] = [among(times, 31_000), among(times, 41_000)];
+    expect([ended.length > 5, Math.max(...ended) <= 30]).toEqual([true, true]);
+    expect([unseen.length > 5, Math.max(...unseen) <= 60]).toEqual([true, true]);
+    expect([...times.values()].filter((seconds) => seconds > 600).length).toBeGreaterThan(20);
+    await report;
+    await world.askByUdp('client', serviceVips.ipv4, 84, 30);
+    const ofUdp = [...(await readTimes('udp/84', 180)).values()];
+    expect([ofUdp.length > 5, Math.max(...ofUdp) <= 60]).toEqual([true, true]);
+  });
+
   test('are sent on also where kube-proxy in ipvs mode had their address before the node that holds it now', async () => {
     await Promise.all(pods.map(({ node }) => world.shell(node, bindAsIpvs)));
     await waitUntil(
