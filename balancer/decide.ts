@@ -2,6 +2,7 @@ import type { Clock, Cancel } from '../lib/clock.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { classifyAddress, families } from '../lib/net.ts';
 import {
+  proxyInterface,
   type BalancedService,
   type Balances,
   listUplinks,
@@ -68,6 +69,8 @@ export class OwnAddresses {
   #uplinks: readonly PlacedAddress[] | null = null;
   #strictTunnels: readonly string[] = [];
   #tunnelsReadAt = -Infinity;
+  /** Addresses of Services to whether this host holds them, and when it was first seen so: never, where it held one at the start. */
+  readonly #turns = new Map<string, { readonly isHeld: boolean; readonly at: number }>();
 
   constructor(ports: AddressPorts) {
     this.#ports = ports;
@@ -84,6 +87,7 @@ export class OwnAddresses {
         (one) => classifyAddress({ family: one.family, text: one.address }) !== 'linkLocal',
       );
       this.#readAt = now;
+      this.#noteTurns(vips);
     }
     const all = this.#read.map(({ address }) => address);
     const found = new Set(all.filter((address) => !vips.has(address)));
@@ -99,6 +103,22 @@ export class OwnAddresses {
     this.#uplinks = uplinks;
     const areLinksOther = areTunnelsOther || areUplinksOther;
     return { moved, areLinksOther, local: this.#known, uplinks, strictTunnels: this.#strictTunnels };
+  }
+
+  /** When this host last came to hold an address of a Service, or lost it. */
+  turnedAt(vip: string): number {
+    return this.#turns.get(vip)?.at ?? -Infinity;
+  }
+
+  #noteTurns(vips: ReadonlySet<string>): void {
+    const own = this.#read.filter(({ device }) => device !== proxyInterface);
+    const held = new Set(own.map(({ address }) => address));
+    for (const vip of this.#turns.keys()) if (!vips.has(vip)) this.#turns.delete(vip);
+    for (const vip of vips) {
+      const [before, isHeld] = [this.#turns.get(vip), held.has(vip)];
+      const at = before === undefined && isHeld ? -Infinity : this.#readAt;
+      if (before?.isHeld !== isHeld) this.#turns.set(vip, { isHeld, at });
+    }
   }
 
   async #readTunnels(now: number): Promise<boolean> {
@@ -245,6 +265,11 @@ export class Decider {
   isLeft(service: string): boolean {
     const found = this.#objects.index.find(service);
     return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
+  }
+
+  /** See `OwnAddresses`. */
+  turnedAt(vip: string): number {
+    return this.#addresses.turnedAt(vip);
   }
 
   /** Asks the kernel no more. */

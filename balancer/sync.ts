@@ -229,6 +229,7 @@ export class Balancer {
         this.#programmer.listFound(
           this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
         ),
+      turnedAt: (vip) => this.#decider.turnedAt(vip),
       onDrains: () => {
         this.#dropUnused();
         this.#report();
@@ -420,8 +421,7 @@ export class Balancer {
 
   /** Of endpoints that slices have lost, nobody says when they end: where nobody is connected any more, it does not matter. */
   #dropUnused(): void {
-    const unused = this.#settled.draining.filter(({ connections }) => connections === 0);
-    const names = new Set(unused.map(({ service, endpoint }) => `${service} ${endpoint}`));
+    const names = new Set(this.#settled.unused.map(({ service, address }) => `${service} ${address}`));
     const services = this.#objects.index.left.drop((service, address) => names.has(`${service} ${address}`));
     if (services.length > 0) this.#objects.touch(services);
   }

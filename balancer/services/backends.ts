@@ -122,7 +122,7 @@ function isInRanges(number: bigint, ranges: readonly AddressRange[]): boolean {
 /** By which interfaces packets from outside come, where the kernel cannot tell by the address alone. */
 
 /** kube-proxy in ipvs mode gives it the addresses of all Services, on every node. Source: pkg/proxy/ipvs, defaultDummyDevice. */
-const proxyInterface = 'kube-ipvs0';
+export const proxyInterface = 'kube-ipvs0';
 
 /**
  * This host's addresses with a subnet, if kube-proxy has an interface with Services' addresses here; null otherwise. The kernel then

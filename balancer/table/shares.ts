@@ -237,6 +237,11 @@ export class SettledBalances {
     return this.#drains.list;
   }
 
+  /** Those of them that have no connection, whoever it is of. */
+  get unused(): ReturnType<Drains['listUnused']> {
+    return this.#drains.listUnused();
+  }
+
   /** The same balance with the shares of this moment, where open connections decide about them. */
   share(balance: PortBalance): PortBalance {
     return this.#shares.share(balance);

@@ -136,6 +136,8 @@ export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** When this host last came to hold an address of a Service, or lost it. */
+  readonly turnedAt: (vip: string) => number;
   /** Who wants to know how many connections there are: one pass counts for all. `end` is not called for a pass that fails. */
   readonly counters: readonly Pick<Drains, 'isAny' | 'begin'>[];
 }
@@ -279,8 +281,10 @@ export class FlowCleaner {
       const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
         const text = describeFlow(flow);
         const isChosen = this.#isSought(text, flow) || (isStray(flow) && this.#kept?.has(text) !== true);
-        if (!isChosen) for (const tally of tallies) tally?.see(text, flow);
-        return isChosen;
+        if (isChosen) return true;
+        const isOpen = flow.isOpen && this.#isOfThisTerm(flow);
+        for (const tally of tallies) tally?.see(text, { ...flow, isOpen });
+        return false;
       });
       for (const flow of found) this.#report(flow);
       for (const tally of tallies) tally?.end();
@@ -292,6 +296,12 @@ export class FlowCleaner {
       this.#hasFailed = true;
       return false;
     }
+  }
+
+  /** One whose last packet is older may go on at another node, or have ended there. It counts again when it sends. */
+  #isOfThisTerm({ vip, silentMs = 0 }: SeenFlow): boolean {
+    const { clock, turnedAt } = this.#ports;
+    return clock.now() - silentMs >= turnedAt(vip.address);
   }
 
   #isSought(text: string, { isAnswered }: SeenFlow): boolean {
@@ -330,6 +340,8 @@ interface Drain {
   readonly flows: readonly BalancedFlow[];
   isCut: boolean;
   connections: number | null;
+  /** Whether connections are known that do not count, see FlowCleaner. */
+  hasOthers: boolean;
 }
 
 /** What the caller supplies. */
@@ -375,6 +387,11 @@ export class Drains {
       .sort((one, other) => (other.connections ?? 0) - (one.connections ?? 0)));
   }
 
+  /** Those without any connection. */
+  listUnused(): readonly Pick<Drain, 'service' | 'address'>[] {
+    return this.#all().filter(({ connections, hasOthers }) => connections === 0 && !hasOthers);
+  }
+
   /** Takes how the kernel balances a Service from now on. */
   take(service: string, balances: readonly PortBalance[]): void {
     const before = this.#serviceToDrains.get(service) ?? none;
@@ -394,13 +411,16 @@ export class Drains {
     const textToDrain = new Map<string, Drain>();
     for (const drain of this.#all())
       for (const flow of drain.flows) textToDrain.set(describeFlow(flow), drain);
+    const others = new Set<Drain>();
     const counts = new Map<Drain, number>();
     return {
-      see: (text, { isOpen }) => {
+      see: (text, { isOpen, isEstablished }) => {
         const drain = textToDrain.get(text);
+        if (drain !== undefined && isEstablished && !isOpen) others.add(drain);
         if (drain !== undefined && isOpen) counts.set(drain, (counts.get(drain) ?? 0) + 1);
       },
       end: () => {
+        for (const drain of textToDrain.values()) drain.hasOthers = others.has(drain);
         this.#settle(new Set(textToDrain.values()), counts);
       },
     };
@@ -433,13 +453,13 @@ export class Drains {
     for (const balance of balances.filter(({ protocol }) => protocol === 'TCP')) {
       for (const end of balance.draining) {
         const { address } = end;
-        const { isCut, sinceMs, since, connections, drainMs } = before.get(address) ?? {
+        const { isCut, sinceMs, since, connections, hasOthers, drainMs } = before.get(address) ?? {
           ...{ isCut: false, sinceMs: clock.now(), since: clock.date().toISOString() },
-          ...{ connections: null, drainMs: null },
+          ...{ connections: null, hasOthers: false, drainMs: null },
         };
         const flows = [...(drains.get(address)?.flows ?? []), ...toFlows(balance, [end])];
         drains.set(address, {
-          ...{ service, address, sinceMs, since, connections, flows, drainMs: balance.drainMs },
+          ...{ service, address, sinceMs, since, connections, hasOthers, flows, drainMs: balance.drainMs },
           // The owner may change the time while it runs.
           isCut: isCut && drainMs === balance.drainMs,
         });

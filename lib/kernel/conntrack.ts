@@ -16,6 +16,7 @@ import {
   findValueEnd,
 } from './netlink.ts';
 import { readAddresses } from './addresses.ts';
+import { readFile } from 'node:fs/promises';
 
 /**
  * Deletes the conntrack entries of connections to a VIP that were sent to one backend; answers how many. The next
@@ -175,12 +176,13 @@ export async function visitConnections(
   visit: VisitConnection,
 ): Promise<void> {
   const [isChosen, readAddress] = [createFilter(choice), createAddressReader()];
+  const limitSeconds = Number(await readFile(establishedLimit, 'utf8').catch(() => 0));
   const address = typeof choice === 'string' ? null : toAddressBytes(choice.address);
   await visitList(client, { ...connectionList, payload: renderChoice(choice) }, (datagram, start, end) => {
     const tuple = locateTuple(datagram, start, end, CTA_TUPLE_ORIG);
     // Skips others quickly: those of IPv6, and before Linux 5.8 all.
     if (address !== null && !hasBytes(datagram, tuple.destination, address)) return;
-    const connection = parseConnection({ datagram, start, end }, tuple, readAddress);
+    const connection = parseConnection({ datagram, start, end, limitSeconds }, tuple, readAddress);
     if (connection === null || !isChosen(connection)) return;
     visit(
       connection.flow,
@@ -203,6 +205,7 @@ const CTA_TUPLE_ORIG = 1;
 const CTA_TUPLE_REPLY = 2;
 const CTA_STATUS = 3;
 const CTA_PROTOINFO = 4;
+const CTA_TIMEOUT = 7;
 const CTA_ID = 12;
 const CTA_ZONE = 18;
 const CTA_FILTER = 25;
@@ -302,17 +305,28 @@ function createFilter(choice: ConnectionChoice): (connection: Connection) => boo
     protocol === 'tcp' && vip.port === choice.port && vip.address === choice.address;
 }
 
+/** For how many seconds the kernel keeps an established connection after a packet. */
+const establishedLimit = '/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established';
+
+/** It keeps one for less that waits for an acknowledgement (nf_conntrack_tcp_timeout_unacknowledged): that tells nothing of its last packet. */
+const unacknowledgedSeconds = 300;
+
 interface Connection {
   readonly flow: SeenFlow;
   readonly isTranslated: boolean;
 }
 
+interface ConnectionMessage extends Readonly<Record<'start' | 'end' | 'limitSeconds', number>> {
+  readonly datagram: Buffer;
+}
+
 /** Null for what has no ports, and for what the next SYN replaces. No part is copied: a list has hundreds of thousands of them. */
 function parseConnection(
-  { datagram, start, end }: { readonly datagram: Buffer; readonly start: number; readonly end: number },
+  message: ConnectionMessage,
   asked: Tuple,
   readAddress: ReadAddress,
 ): Connection | null {
+  const { datagram, start, end } = message;
   const state = readState(datagram, start, end);
   if (state === replacedState) return null;
   const answering = locateTuple(datagram, start, end, CTA_TUPLE_REPLY);
@@ -333,9 +347,15 @@ function parseConnection(
       isAnswered: (status & IPS_SEEN_REPLY) !== 0 && state !== closedState,
       isEstablished: state === establishedState,
       isOpen: state !== lastAckState && state !== closedState,
+      silentMs: state === establishedState ? readSilence(message) : 0,
     },
     isTranslated: (status & IPS_DST_NAT) !== 0,
   };
+}
+
+function readSilence({ datagram, start, end, limitSeconds }: ConnectionMessage): number {
+  const leftSeconds = readNumber(datagram, locate(datagram, start, end, CTA_TIMEOUT), 4);
+  return leftSeconds > unacknowledgedSeconds ? Math.max(0, limitSeconds - leftSeconds) * 1000 : 0;
 }
 
 /**

@@ -76,6 +76,26 @@ describe('a pod that ends', () => {
     await waitUntil(async () => (await readLeft()) === 0, 'connections are said to be left');
   });
 
+  test('has no connection left that an earlier term of the node has seen, also when the address is back', async () => {
+    await web.startBalancer(balanced, { words: ['--listen', listen] });
+    const connections = await hold(40);
+    await web.put(list(0));
+    await waitUntil(async () => (await readLeft()) > 5, 'nobody says how many connections are left');
+    for (const [from, to] of [
+      ['m1', 'm2'],
+      ['m2', 'm1'],
+    ]) {
+      await web.shell(from ?? '', `ip addr del ${vip}/32 dev eth0`);
+      await web.shell(to ?? '', `ip addr add ${vip}/32 dev eth0`);
+      await web.shell('client', 'ip neigh flush dev eth0');
+      await waitUntil(
+        async () => (await readLeft()) === 0,
+        `${from} has connections left that are elsewhere`,
+      );
+    }
+    expect(await connections.end()).toEqual({ ECONNRESET: 40 });
+  });
+
   if (isFull)
     test('on a node that shuts down loses no open connection, and gets no new one until the node is back', async () => {
       await web.put(list(), sayOfNode('True', 'kubelet is posting ready status'));

@@ -30,7 +30,11 @@ export const flowTo = (backend: typeof a, port = 80): BalancedFlow => ({
 export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40) {
   const clock = new FakeClock();
   const logger = createRecordingLogger();
-  const host = { connections: [...connections], walks: [] as number[], failure: null as Error | null };
+  const host = {
+    ...{ connections: [...connections], walks: [] as number[], failure: null as Error | null },
+    /** When the address came or went. */
+    turnedAt: -Infinity,
+  };
   const ended = new Set<BalancedFlow>();
   const formerPorts = new Set<string>();
   const unanswered = new Set<BalancedFlow>();
@@ -66,11 +70,13 @@ export function startFlowWorld(connections: readonly BalancedFlow[], walkMs = 40
       changes.push(drains.list.map(({ connections: count }) => count));
     },
   });
-  const cleaner = new FlowCleaner({ kernel: { forgetFlows }, clock, logger, counters: [drains] }, () =>
+  const ports = { kernel: { forgetFlows }, clock, logger, turnedAt: () => host.turnedAt };
+  const cleaner = new FlowCleaner({ ...ports, counters: [drains] }, () =>
     createStrayFilter(balances, formerPorts),
   );
   return {
-    ...{ kernel: { forgetFlows }, logger, clock, cleaner, drains, changes, ended, formerPorts },
-    ...{ unanswered, host, lines: () => logger.lines.map(({ message }) => message) },
+    ...ports,
+    ...{ cleaner, drains, changes, ended, formerPorts, unanswered, host },
+    lines: () => logger.lines.map(({ message }) => message),
   };
 }

@@ -28,7 +28,7 @@ function startHost() {
     const found = await own.read(new Set(vips));
     return { ...found, moved: [...found.moved].toSorted() };
   };
-  return { clock, host, look };
+  return { clock, host, look, turnedAt: (vip: string) => own.turnedAt(vip) };
 }
 
 describe('a look at the host', () => {
@@ -50,6 +50,23 @@ describe('a look at the host', () => {
     host.addresses.push('169.254.7.8', 'fe80::7');
     const last = await look();
     expect([last.moved, last.local === after.local]).toEqual([[], true]);
+  });
+
+  test('says when the host came to hold an address of a Service, and lost it: never, where it held it at the start', async () => {
+    const { clock, host, look, turnedAt } = startHost();
+    const startedAt = clock.now();
+    const turns: number[] = [];
+    for (const addresses of [['10.0.9.10'], ['10.0.9.10'], [], [], ['10.0.9.10']]) {
+      host.addresses = addresses;
+      await look('10.0.9.10', '10.0.9.11');
+      turns.push(turnedAt('10.0.9.10') - startedAt);
+      await clock.advance(1000);
+    }
+    expect(turns).toEqual([-Infinity, -Infinity, 2000, 2000, 4000]);
+    expect(turnedAt('10.0.9.11')).toBe(startedAt);
+    host.device = 'kube-ipvs0';
+    await look('10.0.9.10', '10.0.9.11');
+    expect(turnedAt('10.0.9.10') - startedAt).toBe(5000);
   });
 
   test('that failed has found what the next one says', async () => {
