@@ -24,12 +24,13 @@ import {
   MemoryBudget,
 } from './services/frontend.ts';
 import { isDeepStrictEqual } from 'node:util';
-import { tableName } from '../lib/api/balancer.ts';
 
 /** What the caller supplies. */
 export interface DecidePorts {
   readonly clock: Clock;
-  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures' | 'listMemories'>;
+  readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
+  /** Those of the balancer's tables, see `BalancerKernel`. */
+  readonly listMemories: () => Promise<readonly string[]>;
   /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
   /** Of this host, see `listStrictTunnels`. */
@@ -287,7 +288,7 @@ export class Decider {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips, endings } = index;
     const missing = await this.#findMissing();
-    const found = this.#budget === null ? await this.#ports.kernel.listMemories(tableName) : [];
+    const found = this.#budget === null ? await this.#ports.listMemories() : [];
     const { moved, areLinksOther, ...host } = await this.#addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];

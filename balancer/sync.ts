@@ -17,7 +17,7 @@ import { toKey } from '../lib/kubernetes/client.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
 /** What the caller supplies. */
-export interface BalancerPorts extends DecidePorts, Omit<FollowOptions, 'onChange'> {
+export interface BalancerPorts extends Omit<DecidePorts, 'listMemories'>, Omit<FollowOptions, 'onChange'> {
   readonly kernel: BalancerKernel;
   /** Called after each sync with what holds then, whether or not all could be written. */
   readonly onView: (view: BalancerView) => void;
@@ -252,7 +252,8 @@ export class Balancer {
         this.#queue.trigger('objects');
       },
     });
-    this.#decider = new Decider(ports, this.#objects, this.#log);
+    const listMemories = () => ports.kernel.listMemories(tableName);
+    this.#decider = new Decider({ ...ports, listMemories }, this.#objects, this.#log);
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */

@@ -292,7 +292,7 @@ const maxParts = 300_000;
 /** A chain, its rules, and what leads to it. */
 const ofChain = 4;
 
-/** Of a node that connections are sent on to: those that begin, go on, or have ended, and the way there. */
+/** Of a node that connections are sent on to: for those that begin, continue, or have ended, and for the path to it. */
 const chainsOfPath = 4;
 
 /** Connections of each endpoint of a port are counted: half a kilobyte, and a microsecond of a processor after each count. */

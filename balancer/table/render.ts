@@ -299,7 +299,7 @@ const protocolToClosing: ReadonlyMap<string, string> = new Map([
   ['SCTP', '@th,96,8 { 0x6, 0x7, 0x8, 0xe }'],
 ]);
 
-/** A place of new connections, or of open ones: a node, or this one. Its chains are for connections that go on, begin, or have ended. */
+/** A place of new connections, or of open ones: a node, or this one. Its chains are for connections that continue, begin, or have ended. */
 interface NodePath extends Readonly<Record<'chain' | 'start' | 'closed', string>> {
   /** Null for this one. */
   readonly node: string | null;

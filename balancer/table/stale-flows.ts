@@ -298,10 +298,10 @@ export class FlowCleaner {
     }
   }
 
-  /** One whose last packet is older may go on at another node, or have ended there. It counts again when it sends. */
-  #isOfThisTerm({ vip, silentMs = 0 }: SeenFlow): boolean {
+  /** One whose last packet is older may continue at another node, or have ended there. It counts again when it sends. */
+  #isOfThisTerm({ vip, idleMs = 0 }: SeenFlow): boolean {
     const { clock, turnedAt } = this.#ports;
-    return clock.now() - silentMs >= turnedAt(vip.address);
+    return clock.now() - idleMs >= turnedAt(vip.address);
   }
 
   #isSought(text: string, { isAnswered }: SeenFlow): boolean {

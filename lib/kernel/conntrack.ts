@@ -347,13 +347,13 @@ function parseConnection(
       isAnswered: (status & IPS_SEEN_REPLY) !== 0 && state !== closedState,
       isEstablished: state === establishedState,
       isOpen: state !== lastAckState && state !== closedState,
-      silentMs: state === establishedState ? readSilence(message) : 0,
+      idleMs: state === establishedState ? readIdleMs(message) : 0,
     },
     isTranslated: (status & IPS_DST_NAT) !== 0,
   };
 }
 
-function readSilence({ datagram, start, end, limitSeconds }: ConnectionMessage): number {
+function readIdleMs({ datagram, start, end, limitSeconds }: ConnectionMessage): number {
   const leftSeconds = readNumber(datagram, locate(datagram, start, end, CTA_TIMEOUT), 4);
   return leftSeconds > unacknowledgedSeconds ? Math.max(0, limitSeconds - leftSeconds) * 1000 : 0;
 }

@@ -319,7 +319,7 @@ export interface SeenFlow extends BalancedFlow {
   /** Whether both sides have opened it, and none has begun to end it: of TCP only. */
   readonly isEstablished: boolean;
   /** For how long no packet of it has come, if it is established: 0 up to five minutes, where the kernel does not tell, and when left out. */
-  readonly silentMs?: number;
+  readonly idleMs?: number;
 }
 
 /** Connections that were sent to one endpoint, and are forgotten. */

@@ -97,12 +97,12 @@ test('connections of both families that were sent elsewhere are listed, and no o
     {
       ...{ protocol: 'tcp', vip: { family: 'ipv4', address: '10.0.9.10', port: 80 } },
       ...{ backend: { family: 'ipv4', address: '10.244.1.2', port: 8080 }, isAnswered: false },
-      ...{ isEstablished: false, silentMs: 0, isOpen: true, key: expect.any(Buffer) },
+      ...{ isEstablished: false, idleMs: 0, isOpen: true, key: expect.any(Buffer) },
     },
     {
       ...{ protocol: 'udp', vip: { family: 'ipv6', address: 'fd00:9::a', port: 53 } },
       ...{ backend: { family: 'ipv6', address: 'fd00:244::2', port: 5353 }, isAnswered: false },
-      ...{ isEstablished: false, silentMs: 0, isOpen: true, key: expect.any(Buffer) },
+      ...{ isEstablished: false, idleMs: 0, isOpen: true, key: expect.any(Buffer) },
     },
   ]);
   expect(await listAll(client, 'all')).toHaveLength(3);
