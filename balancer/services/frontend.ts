@@ -300,15 +300,22 @@ const ofCount = 10;
 
 /** Why a Service is too large for the tables: a clause; null where it is not. Pure. */
 function describeExcess(balanced: BalancedService): string | null {
-  const { service, slices, weights } = balanced;
+  if (countParts(balanced) <= maxParts) return describeWithheld(balanced);
+  const [{ spec }, count] = [
+    balanced.service,
+    balanced.slices.flatMap((slice) => slice.endpoints ?? []).length,
+  ];
+  return `${count} endpoints of each of ${spec.ports?.length ?? 0} ports are more than its tables can have`;
+}
+
+function countParts({ service, slices, weights }: BalancedService): number {
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
   const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
   const slots = countSlotParts(readAnnotation(service, 'method'), count, weights.size > 0);
   const kept = service.spec.sessionAffinity === 'ClientIP' ? count * ofChain : 0;
   const nodes = isLocal(service) ? new Set(endpoints.map(({ nodeName }) => nodeName)).size : 0;
   const sentOn = nodes === 0 ? 0 : countHashSlots(count) + nodes * chainsOfPath * ofChain;
-  if (ports * (ofChain + slots + kept + sentOn) <= maxParts) return describeWithheld(balanced);
-  return `${count} endpoints of each of ${ports} ports are more than its tables can have`;
+  return ports * (ofChain + slots + kept + sentOn);
 }
 
 /** With the method `lc`, connections of each endpoint are counted, too. */
@@ -398,12 +405,16 @@ function sum(counts: ReadonlyMap<string, number>): number {
 }
 
 /** How many memories each port has: of connections with policy Local, of clients with ClientIP, and of their nodes with both. */
-function listMemories({ service, addresses }: BalancedService): Map<string, number> {
+function listMemories(balanced: BalancedService): Map<string, number> {
+  const { service, addresses } = balanced;
   const { keepsClient, affinitySeconds } = describeService(service);
   const ofClients = affinitySeconds === null ? 0 : 1;
   const count = keepsClient ? 1 + 2 * ofClients : ofClients;
   const used = families.filter((family) => addresses[family].length > 0);
-  if (count === 0 || isLeftToKubeProxy(service)) return new Map();
+  // Whoever is left for another reason takes none away from others.
+  const isLong =
+    readSourceRanges(service.spec.loadBalancerSourceRanges).isTooLong || countParts(balanced) > maxParts;
+  if (count === 0 || isLong || isLeftToKubeProxy(service)) return new Map();
   return new Map(
     (service.spec.ports ?? []).flatMap((port) =>
       used.map((family) => [nameMemory(service, family, port), count] as const),
