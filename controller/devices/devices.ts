@@ -1,7 +1,14 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
 import type { Watcher } from '../cache/cache.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
-import { type Known, type DeviceReport, type DeviceBalancer, type Affected, isNews } from '../cache/known.ts';
+import {
+  type Known,
+  type DeviceReport,
+  type DeviceBalancer,
+  type Affected,
+  isNews,
+  watchReadiness,
+} from '../cache/known.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
 import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
@@ -41,6 +48,9 @@ export const deviceWatchers: readonly Watcher[] = [
         isAskedBefore: true,
         toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
       },
+      watchReadiness((node, { nodeToPods, podToServices }) =>
+        [...(nodeToPods.get(node) ?? [])].flatMap((name) => [...(podToServices.get(name) ?? [])]),
+      ),
       {
         source: 'deviceNodes',
         part: ({ addresses, takesConnections }) => [addresses, takesConnections],

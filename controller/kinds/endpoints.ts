@@ -1,7 +1,7 @@
 import { type Family, parseAddress } from '../../lib/net.ts';
 import {
   type Pod,
-  isReadyButForUs,
+  isServing,
   readPodWeight,
   usualWeight,
   findDisruption,
@@ -14,7 +14,7 @@ import {
 } from '../../lib/api/endpoints.ts';
 import type { Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { readZone } from '../../lib/api/node.ts';
+import { isNodeReady, readZone } from '../../lib/api/node.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -64,8 +64,8 @@ export function listEndpointsOf(
   const ports = resolvePorts(service, pod);
   if (ports.length === 0) return [];
   const terminating = isDeleted(pod) || isDisrupted(pod, nowMs);
-  const serving = isReadyButForUs(pod, settings.gateTypes);
   const node = spec.nodeName ?? null;
+  const serving = isServing(pod, settings.gateTypes, nodes);
   return listAddresses(pod, service).map(({ family, text }) => ({
     ...{ family, ports, address: text, serving, terminating, node },
     weight: readPodWeight(metadata.annotations) ?? usualWeight,
@@ -247,7 +247,7 @@ export const earlySliceKind: Kind = {
     },
     {
       source: 'nodes',
-      part: readZone,
+      part: (node) => [readZone(node), isNodeReady(node)],
       toKeys: ({ key }, { nodeToPods, podToServices }) =>
         [...(nodeToPods.get(key) ?? [])].flatMap((name) => [...(podToServices.get(name) ?? [])]),
     },

@@ -16,12 +16,12 @@ import {
   listClosedGates,
   listGates,
   readPodWeight,
-  isReadyButForUs,
+  isServing,
   readWaitingSince,
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import type { Known, DeviceBalancer } from '../cache/known.ts';
+import { type Known, type DeviceBalancer, watchReadiness } from '../cache/known.ts';
 import { listChangedEndpoints, toEndpointText } from '../cache/nodes.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
@@ -51,6 +51,7 @@ export const pod: Kind = {
           ...(serviceToPods.get(`${namespace}/${name}`) ?? []),
         ]),
     },
+    watchReadiness((node, { nodeToPods }) => nodeToPods.get(node) ?? []),
     { source: 'earlySlices', toKeys: listChanged },
     {
       source: 'deviceBalancers',
@@ -96,11 +97,11 @@ export const timeoutMs = 10 * 60_000;
  * device that has one; immediately where there is none; and after ten minutes anyway. They are never closed again.
  */
 function nextGateStep(key: string, view: ClusterView): Step {
-  const { pods, settings, nowMs } = view;
+  const { pods, nodes, settings, nowMs } = view;
   const pod = pods.get(key);
   if (pod === undefined || isDeleted(pod)) return nothing;
   const types = listClosedGates(pod, settings.gateTypes);
-  if (types.length === 0 || !isReadyButForUs(pod, settings.gateTypes)) return nothing;
+  if (types.length === 0 || !isServing(pod, settings.gateTypes, nodes)) return nothing;
   const untilMs = readWaitingSince(pod, settings.gateTypes, nowMs) + timeoutMs;
   const awaited = listAwaited(pod, key, view);
   const verdict = judge(awaited, untilMs <= nowMs);
@@ -322,7 +323,7 @@ export class DrainTimes {
     if (isDeleted(before) || !isDeleted(after)) return;
     const { clock } = this.#ports;
     const view = this.#ports.view();
-    if (!isTimed(before, view.settings.gateTypes) || this.#uidToEnding.size >= maxPods) return;
+    if (!isTimed(before, view) || this.#uidToEnding.size >= maxPods) return;
     const services = listServices(after, key, view);
     if (services.size === 0) return;
     this.#uidToEnding.set(after.metadata.uid, {
@@ -365,9 +366,9 @@ export class DrainTimes {
 }
 
 /** Of other pods, early EndpointSlices may not say that they end. */
-function isTimed(pod: Pod, gateTypes: ReadonlySet<string>): boolean {
+function isTimed(pod: Pod, { nodes, settings: { gateTypes } }: ClusterView): boolean {
   const isFollowed = listGates(pod, gateTypes).length > 0 || readPodWeight(pod.metadata.annotations) !== null;
-  return isFollowed && isReadyButForUs(pod, gateTypes);
+  return isFollowed && isServing(pod, gateTypes, nodes);
 }
 
 /** The Services with an address whose nodes send connections to a pod until it ends. Where all pods are published, they do so until it is gone. */

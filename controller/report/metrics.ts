@@ -12,7 +12,7 @@ import type { ClusterView } from '../cache/cache.ts';
 import { families, countOfFamily, type Family } from '../../lib/net.ts';
 import type { DeviceReport, JudgedPool } from '../cache/known.ts';
 import { countTaken } from '../allocate/choose-address.ts';
-import { type Pod, isReadyButForUs, listClosedGates } from '../../lib/api/endpoints.ts';
+import { type Pod, isServing, listClosedGates } from '../../lib/api/endpoints.ts';
 import { getIngress, isDeleted, isServed } from '../cache/parts.ts';
 import type { QueueStatistics } from '../../lib/queue.ts';
 import type { Execution } from '../engine.ts';
@@ -276,9 +276,9 @@ type SeenReport = Pick<DeviceReport, 'isReady' | 'balancers' | 'units' | 'foreig
 /** It was not read yet. */
 const unseen: SeenReport = { isReady: false, balancers: null, units: [], foreignChanges: [], draining: [] };
 
-function countGates({ pods, settings: { gateTypes } }: ClusterView): number {
+function countGates({ pods, nodes, settings: { gateTypes } }: ClusterView): number {
   const isWaiting = (pod: Pod) =>
-    isReadyButForUs(pod, gateTypes) && listClosedGates(pod, gateTypes).length > 0 && !isDeleted(pod);
+    listClosedGates(pod, gateTypes).length > 0 && !isDeleted(pod) && isServing(pod, gateTypes, nodes);
   return [...pods.values()].filter(isWaiting).length;
 }
 

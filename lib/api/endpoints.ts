@@ -24,7 +24,7 @@ import {
   readJson,
   objectVersion,
 } from '../kubernetes/client.ts';
-import type { Lease } from './node.ts';
+import { type Lease, type Node, isNodeReady } from './node.ts';
 
 /** The endpoints of a Service's port, by its EndpointSlices. */
 
@@ -261,6 +261,20 @@ export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
   return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
     (type) => findCondition(pod, type)?.status === 'True',
   );
+}
+
+/** The kubelet's reason for a pod that is not Ready for its gates alone. Source: kubelet, pkg/kubelet/status, generate.go. */
+const gatesReason = 'ReadinessGatesNotReady';
+
+/**
+ * Whether a pod is to get connections: by its `Ready`. Kubernetes takes that condition alone back when a node dies. While gates keep the kubelet from
+ * it, also one that is open and that the kubelet has not seen yet, by what the kubelet says besides, and by its node's `Ready`.
+ */
+export function isServing(pod: Pod, types: GateTypes, nodes: ReadonlyMap<string, Node>): boolean {
+  const ready = findCondition(pod, 'Ready');
+  const isHeld = ready === null || ready.reason === gatesReason || listClosedGates(pod, types).length > 0;
+  if (ready?.status === 'True') return true;
+  return isHeld && isReadyButForUs(pod, types) && isNodeReady(nodes.get(pod.spec.nodeName ?? ''));
 }
 
 /** The gates of vipnat that are not open. */

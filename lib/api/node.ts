@@ -312,12 +312,21 @@ const node = z.object({
   /** The ranges of its pods: the first field where the second one is not there. */
   spec: z.nullish(z.object({ podCIDR: z.nullish(z.string()), podCIDRs: z.nullish(z.array(z.string())) })),
   status: z.nullish(
-    z.object({ addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))) }),
+    z.object({
+      addresses: z.nullish(z.array(z.object({ type: z.string(), address: z.string() }))),
+      conditions: z.nullish(z.array(z.object({ type: z.string(), status: z.string() }))),
+    }),
   ),
 });
 
-/** A Node of v1: its labels, its addresses and those of its pods. */
+/** A Node of v1: its labels, its addresses and those of its pods, and whether it is ready. */
 export type Node = z.output<typeof node>;
+
+/** Whether a node's kubelet speaks, and says that pods run there: `Ready`. Not of a node that is not there. */
+export function isNodeReady(node: Pick<Node, 'status'> | undefined): boolean {
+  const ready = node?.status?.conditions?.find(({ type }) => type === 'Ready');
+  return node !== undefined && (ready?.status ?? 'True') === 'True';
+}
 
 const namespace = z.object({ metadata });
 

@@ -122,10 +122,16 @@ export function toUser(key: string): { namespace: string; name: string; uid: str
 }
 
 /** With labels and one address. */
-export function makeNode(name: string, labels: Readonly<Record<string, string>> = {}, ip?: string): Node {
+export function makeNode(
+  name: string,
+  labels: Readonly<Record<string, string>> = {},
+  ip?: string,
+  ready = 'True',
+): Node {
   const addresses = ip === undefined ? [] : [{ type: 'InternalIP', address: ip }];
   const metadata = { name, uid: name, resourceVersion: '1', labels };
-  return nodes.schema.parse({ metadata, status: { addresses } });
+  const status = { addresses, conditions: [{ type: 'Ready', status: ready }] };
+  return nodes.schema.parse({ metadata, status });
 }
 
 /** Of a node that has programmed all up to a version, and holds the first seat of the pool `pool`. */

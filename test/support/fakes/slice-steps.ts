@@ -11,11 +11,16 @@ const service = makeService('apps/web', { spec: { selector } });
 interface Given {
   readonly services?: readonly Service[];
   readonly slices?: readonly EarlySlice[];
+  /** Of the pods' node. */
+  readonly ready?: string;
 }
 
 /** The next step of `apps/web`. */
-export const decide = (pods: readonly Pod[], { services = [service], slices = [] }: Given = {}): Step => {
-  const nodes = [makeNode('w1', { 'topology.kubernetes.io/zone': 'a' })];
+export const decide = (
+  pods: readonly Pod[],
+  { services = [service], slices = [], ready }: Given = {},
+): Step => {
+  const nodes = [makeNode('w1', { 'topology.kubernetes.io/zone': 'a' }, undefined, ready)];
   return earlySliceKind.next('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
 };
 

@@ -145,12 +145,11 @@ test('takes steps of Services while pods cannot be listed, and steps of gates as
   const readinessGates = [{ conditionType: 'vipnat.io/load-balancer-ready' }];
   const conditions = [{ type: 'ContainersReady', status: 'True' }];
   const status = { podIP: '10.1.0.5', podIPs: [{ ip: '10.1.0.5' }], conditions };
-  api.store.put('Pod', { metadata, spec: { readinessGates, containers: [] }, status });
-  const alone = {
-    metadata: { ...metadata, name: 'alone', uid: 'v', labels: {} },
-    spec: { readinessGates, containers: [] },
-  };
-  api.store.put('Pod', { ...alone, status });
+  const spec = { readinessGates, containers: [], nodeName: 'w1' };
+  api.store.put('Node', { metadata: { name: 'w1', uid: 'w1' } });
+  api.store.put('Pod', { metadata, spec, status });
+  const alone = { ...metadata, name: 'alone', uid: 'v', labels: {} };
+  api.store.put('Pod', { metadata: alone, spec, status });
   api.forbids = 'Pod';
   term.start();
   await pass('it is told', () => told.includes('lost Pod API_FORBIDDEN'));

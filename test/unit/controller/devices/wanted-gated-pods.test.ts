@@ -1,7 +1,8 @@
+import { gateType } from '../../../../lib/api/vipnat.ts';
 import { DeviceWorld } from '../../../support/fakes/device-world.ts';
 import { afterEach, expect, test } from '@jest/globals';
 import type { Pod } from '../../../../lib/api/endpoints.ts';
-import { makePod, nowMs } from '../../../support/fakes/service-objects.ts';
+import { makeNode, makePod, nowMs } from '../../../support/fakes/service-objects.ts';
 import { makeDevice, makeDeviceService, makeSlice } from '../../../support/fakes/device-objects.ts';
 import { pod as podKind, timeoutMs } from '../../../../controller/kinds/pod-gate.ts';
 
@@ -34,6 +35,7 @@ function start(targets: string): void {
     services: [makeDeviceService('apps/a', 'd', { spec })],
     endpointSlices: [makeSlice('apps/a', ['10.1.0.1', '!10.1.0.3'])],
     pods: [makeGated()],
+    nodes: [makeNode('w1')],
   });
 }
 
@@ -60,17 +62,22 @@ test('a gate opens when the device has the pod, which stays there until Kubernet
   expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
   expect(readGate()).toBe('LBHealthy: LB synced successfully');
   world.takeCalls();
-  world.put('pods', makeGated({ 'vipnat.io/load-balancer-ready': 'True' }));
+  world.put('pods', makeGated({ [gateType]: 'True' }));
   await world.clock.advance(1000);
   world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1', '10.1.0.3']));
   await world.clock.advance(1000);
   expect(world.takeCalls()).toEqual([]);
 });
 
-test('a pod whose containers fail before that gets nothing any more', async () => {
+test.each<[string, () => void]>([
+  ['whose containers fail before that', () => world.put('pods', makeGated({ ContainersReady: 'False' }))],
+  ['whose node dies before that', () => world.put('nodes', makeNode('w1', {}, undefined, 'Unknown'))],
+  ['whose node died later', () => world.put('pods', makeGated({ [gateType]: 'True', Ready: 'False' }))],
+])('a pod %s gets nothing any more', async (_, fail) => {
   start('pods');
   await world.clock.advance(1000);
-  world.put('pods', makeGated({ ContainersReady: 'False' }));
+  expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
+  fail();
   await world.clock.advance(1000);
   expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 0']);
   expect(world.find('apps/a')?.gated).toEqual([]);

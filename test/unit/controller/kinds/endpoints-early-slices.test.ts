@@ -51,6 +51,29 @@ describe('an endpoint', () => {
     expect(readConditions(decide([ending]))).toEqual({ ready: false, serving: true, terminating: true });
   });
 
+  const held = 'ReadinessGatesNotReady';
+  test.each<[string, string, string, string?, string?]>([
+    ['that waits for its gate takes connections', 'True', 'gate', 'False'],
+    ['that waits for its gate on a node that is silent takes none', 'False', 'gate', 'False', held],
+    ['takes connections while its kubelet has not seen its open gate', 'True', 'open', 'False', held],
+    ['takes none when its node dies right after its gate has opened', 'False', 'open', 'False', held],
+    ['takes none when its node died later', 'True', 'open', 'False'],
+    ['without a gate takes none when its node died', 'True', 'none', 'False'],
+    ['without a gate takes connections', 'True', 'none', 'True'],
+    ['takes connections while its node, but not the pod, is called silent', 'False', 'open', 'True'],
+  ])('%s', (title, node, gate, ready, reason = '') => {
+    const conditions = [
+      { type: 'ContainersReady', status: 'True' },
+      { type: 'Ready', status: ready, reason },
+      { type: gateType, status: gate === 'open' ? 'True' : 'False' },
+    ];
+    const readinessGates = gate === 'none' ? [] : [{ conditionType: gateType }];
+    const metadata = { annotations: { 'vipnat.io/weight': '5' } };
+    const pod = makePod('apps/p', { metadata, spec: { readinessGates }, status: { conditions } });
+    const isReady = title.includes('takes connections');
+    expect(readConditions(decide([pod], { ready: node }))).toMatchObject({ ready: isReady });
+  });
+
   test('is ready from the start where the Service publishes addresses that are not ready', () => {
     const early = makeService('apps/web', { spec: { selector, publishNotReadyAddresses: true } });
     const starting = makePod('apps/p', { status: { conditions: [] } });

@@ -90,6 +90,11 @@ const published = { ...publish('10.0.9.10'), conditions: [ready] };
 test.each<[string, Inventory, string]>([
   ['waits until every node that may hold the address has programmed the slice', {}, 'wait'],
   ['and opens then', { reports: all }, 'LBHealthy'],
+  [
+    'stays closed on a node that is silent',
+    { nodes: [makeNode('w1', {}, undefined, 'Unknown'), makeNode('w2')], reports: all },
+    'nothing',
+  ],
   ['waits for no node that may not hold it', { nodes: [makeNode('w1'), excluded] }, 'LBHealthy'],
   [
     'waits for each of its Services: there is no slice of the second one',

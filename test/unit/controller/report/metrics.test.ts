@@ -1,5 +1,6 @@
 import {
   makeWorld,
+  makeNode,
   makePod,
   makePool,
   makeVirtualIp,
@@ -12,6 +13,7 @@ import { test, expect } from '@jest/globals';
 import { makeDeviceCache, makeDevice } from '../../../support/fakes/device-objects.ts';
 
 const view = makeWorld({
+  nodes: [makeNode('w1')],
   pods: [makePod('shop/p'), makePod('shop/q', { status: { conditions: [] } })],
   pools: [makePool('pool', { addresses: ['10.0.9.10-10.0.9.11', 'fd00:9::/126'] })],
   virtualIps: [makeVirtualIp('10.0.9.10', ['shop/web']), makeVirtualIp('10.0.9.11', [])],
