@@ -31,7 +31,7 @@ import {
   managedByLabel,
   apiGroup,
   earlyServiceLabel,
-  serviceProxyLabel,
+  hidingLabels,
 } from '../../lib/api/vipnat.ts';
 import { createHash } from 'node:crypto';
 
@@ -316,12 +316,19 @@ function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterV
 }
 
 function changeSlice({ kept }: SlicesPlan): Step | null {
-  const found = kept.find(({ slice, endpoints }) => endpoints.length > 0 && !hasEndpoints(slice, endpoints));
+  const found = kept.find(
+    ({ slice, endpoints }) => endpoints.length > 0 && !(isHidden(slice) && hasEndpoints(slice, endpoints)),
+  );
   if (found === undefined) return null;
   const { slice, endpoints } = found;
   const annotations = { [weightsAnnotation]: toWeights(endpoints) };
   const fields = { endpoints: toEndpointFields(endpoints, slice.metadata.namespace) };
-  return toStep(patchMetadata('EndpointSlice', slice, { annotations }, fields));
+  return toStep(patchMetadata('EndpointSlice', slice, { annotations, labels: hidingLabels }, fields));
+}
+
+/** Those of earlier versions have one of the labels. */
+function isHidden({ metadata: { labels } }: EarlySlice): boolean {
+  return Object.entries(hidingLabels).every(([label, value]) => labels?.[label] === value);
 }
 
 function createSlice(
@@ -333,7 +340,7 @@ function createSlice(
   const { namespace, name: owner, uid } = service.metadata;
   const name = chooseName(service, new Set(slices.map(({ metadata }) => metadata.name)));
   const weights = toWeights(first.endpoints);
-  const labels = { [managedByLabel]: apiGroup, [earlyServiceLabel]: owner, [serviceProxyLabel]: apiGroup };
+  const labels = { [managedByLabel]: apiGroup, [earlyServiceLabel]: owner, ...hidingLabels };
   const metadata = {
     name,
     labels,

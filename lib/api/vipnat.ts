@@ -106,8 +106,14 @@ export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
 /** On an early EndpointSlice: its Service. Without Kubernetes' own label, kube-proxy and others do not take it for theirs. */
 export const earlyServiceLabel = 'vipnat.io/service-name';
 
-/** On an early EndpointSlice, so that kube-proxies do not even ask for it. Source: core/v1, LabelServiceProxyName. */
-export const serviceProxyLabel = 'service.kubernetes.io/service-proxy-name';
+/**
+ * On an early EndpointSlice, so that no kube-proxy asks for it. Source: core/v1, LabelServiceProxyName and IsHeadlessService; kube-proxy's
+ * server.go. Of EndpointSlices, newer ones leave out those with the second label alone.
+ */
+export const hidingLabels: Readonly<Record<string, string>> = {
+  'service.kubernetes.io/service-proxy-name': apiGroup,
+  'service.kubernetes.io/headless': '',
+};
 
 /** On an early EndpointSlice: weights that are not 1. See `weights.ts`. */
 export const weightsAnnotation = 'vipnat.io/weights';

@@ -26,6 +26,7 @@ test('a pod that waits for its gate is written with its Service as owner, under 
         'endpointslice.kubernetes.io/managed-by': 'vipnat.io',
         'vipnat.io/service-name': 'web',
         'service.kubernetes.io/service-proxy-name': 'vipnat.io',
+        'service.kubernetes.io/headless': '',
       },
       ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: 'web', uid: 'uid of apps/web' }],
     },
@@ -274,7 +275,14 @@ describe('slices go', () => {
   test('what somebody changed by hand is mended', () => {
     const [slice] = slices;
     if (slice === undefined) throw new Error('no slice');
-    const changed = { ...slice, endpoints: [] };
-    expect(decide([makePod('apps/p')], { slices: [changed] })).toMatchObject({ write: { method: 'PATCH' } });
+    const { 'service.kubernetes.io/headless': _, ...labels } = slice.metadata.labels ?? {};
+    // The second one is of an earlier version.
+    const older = { ...slice, metadata: { ...slice.metadata, labels } };
+    const body = { metadata: { labels: { 'service.kubernetes.io/headless': '' } } };
+    for (const changed of [{ ...slice, endpoints: [] }, older])
+      expect(decide([makePod('apps/p')], { slices: [changed] })).toMatchObject({
+        write: { method: 'PATCH', body },
+      });
+    expect(decide([makePod('apps/p')], { slices })).toEqual({ does: 'nothing' });
   });
 });
