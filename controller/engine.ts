@@ -149,7 +149,9 @@ export class Engine {
   /** Keys whose last write the API did not take, to its answer. */
   readonly #refusals = new Map<string, string>();
   /** Keys to what their last step waits for. */
-  readonly #waits = new Map<string, WaitsFor>();
+  readonly #waits = new Map<string, WaitStep>();
+  /** Keys to since when they wait, turn after turn, by the clock that does not jump. */
+  readonly #waitsSince = new Map<string, number>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
   readonly #wakes = new Set<WaitsFor>();
   #cancelWake: Cancel = () => undefined;
@@ -203,7 +205,9 @@ export class Engine {
   }
 
   #wake(): void {
-    for (const [key, waitsFor] of this.#waits) if (isWoken(waitsFor, this.#wakes)) this.#queue.add(key);
+    const view = this.#view;
+    for (const [key, { waitsFor, isStill }] of this.#waits)
+      if (isWoken(waitsFor, this.#wakes) && isStill?.(view) !== true) this.#queue.add(key);
     this.#wakes.clear();
   }
 
@@ -239,7 +243,8 @@ export class Engine {
     const awaited = await this.#awaitOwnWrite(key, failures);
     if (awaited !== null) return awaited;
     this.#waits.delete(text);
-    const view = this.#view;
+    const waitedMs = clock.now() - (this.#waitsSince.get(text) ?? clock.now());
+    const view = { ...this.#view, waitedMs };
     const step = this.#getKind(key).next(key.key, view);
     const isLow = step.does === 'write' && step.isLowPriority === true;
     const lowMs = isLow ? this.#lowPriority.wait(text, clock.now()) : 0;
@@ -249,15 +254,19 @@ export class Engine {
     if (step.does === 'write') return await this.#write(key, step, { view, failures });
     this.#refusals.delete(text);
     if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
-    if (step.does === 'nothing') return { kind: 'done' };
-    this.#waits.set(text, step.waitsFor);
+    if (step.does === 'nothing') {
+      this.#waitsSince.delete(text);
+      return { kind: 'done' };
+    }
+    this.#waits.set(text, step);
+    this.#waitsSince.set(text, clock.now() - waitedMs);
     if (step.untilMs === null) return { kind: 'done' };
     return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - view.nowMs), maxWaitMs) };
   }
 
   async #write(
     key: StepKey,
-    { write, event, endsPool }: WriteStep,
+    { write, event, endsPool, overdue }: WriteStep,
     { view, failures }: { readonly view: ClusterView; readonly failures: number },
   ): Promise<TurnResult> {
     const { clock, onWritten, onFailed } = this.#options;
@@ -279,6 +288,7 @@ export class Engine {
       return { kind: 'failed' };
     }
     this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
+    if (overdue !== undefined) this.enqueue(this.#options.cache.markOverdue(overdue), null);
     onWritten(key, event, this.#toRegarding(key, view));
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };
@@ -342,6 +352,7 @@ export class Engine {
 }
 
 type WriteStep = Extract<Step, { does: 'write' }>;
+type WaitStep = Extract<Step, { does: 'wait' }>;
 
 /** The version of `KIND/KEY`; null for what is not known. */
 function findVersion(object: string, view: ClusterView): string | null {

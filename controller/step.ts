@@ -11,7 +11,7 @@ import {
 import { isDeleted, isUsed, findFinalizers } from './cache/parts.ts';
 import { devices } from '../lib/api/device.ts';
 import type { WrittenKind, ClusterView } from './cache/cache.ts';
-import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts';
+import type { WaitsFor, Objects, Watch, Known, StepKey, OverdueNode } from './cache/known.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
 
 /**
@@ -313,6 +313,8 @@ export type Step =
       readonly isLowPriority?: true;
       /** It lets this pool go: not while an address of the pool may be given that no list shows yet. */
       readonly endsPool?: string;
+      /** When it is done, gates do not wait for these nodes. */
+      readonly overdue?: readonly OverdueNode[];
     }
   | {
       readonly does: 'wait';
@@ -324,6 +326,8 @@ export type Step =
        * difference by a clock that does not jump. Null: never by itself.
        */
       readonly untilMs: number | null;
+      /** Asked when what the key waits for has happened: whether that is nothing to it. Cheap, as ten thousand keys may wait. */
+      readonly isStill?: (view: ClusterView) => boolean;
     }
   | { readonly does: 'nothing' };
 

@@ -48,7 +48,12 @@ export class EarlyEndpoints {
   readonly #waiting = new Map<string, readonly string[]>();
   /** The same of those that end: the controller times how long nodes take to report it. */
   readonly #ending = new Map<string, readonly string[]>();
+  readonly #node: string;
   #isFollowing = false;
+
+  constructor(node: string) {
+    this.#node = node;
+  }
 
   /** Versions of early slices with pods that get connections by the early word alone, or end by it. */
   get awaited(): readonly string[] {
@@ -110,6 +115,7 @@ export class EarlyEndpoints {
     const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
     const addressToReported = Map.groupBy(reported, ({ addresses }) => addresses[0] ?? '');
     const isEarly = (endpoint: EarlyEndpoint) =>
+      isMeant(endpoint, this.#node) &&
       judge(
         endpoint,
         pods.get(describePod(endpoint)),
@@ -132,14 +138,18 @@ function listVersions(early: Iterable<EarlySlice>, isChosen: (endpoint: EarlyEnd
   );
 }
 
-/** Whether the early word counts, and calls an endpoint ready. */
+/** Whether an endpoint is for a node: with policy Local its own node gets it first, as one that serves and is not ready. */
+function isMeant({ conditions, nodeName }: EarlyEndpoint, node: string): boolean {
+  return conditions?.ready === true || (conditions?.serving === true && nodeName === node);
+}
+
+/** Whether the early word counts for one that is meant. */
 function judge(
   endpoint: EarlyEndpoint,
   memory: PodMemory | undefined,
   reported: readonly Endpoint[],
 ): boolean {
-  if (endpoint.conditions?.ready !== true || isTerminating(endpoint)) return false;
-  if (memory === undefined || memory.wasReady) return false;
+  if (isTerminating(endpoint) || memory === undefined || memory.wasReady) return false;
   const own = reported.find((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
   return own === undefined ? !memory.isListed : !isTerminating(own);
 }
@@ -207,7 +217,7 @@ export class ServiceIndex {
   readonly #serviceToSlices = new Map<string, Map<string, ServiceSlice>>();
   readonly #serviceToEarlySlices = new Map<string, Map<string, EarlySlice>>();
   /** What counts of early slices. */
-  readonly early = new EarlyEndpoints();
+  readonly early: EarlyEndpoints;
   /** What slices have lost. */
   readonly left = new LeftEndpoints();
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
@@ -226,6 +236,7 @@ export class ServiceIndex {
 
   constructor(node: string) {
     this.#node = node;
+    this.early = new EarlyEndpoints(node);
   }
 
   /** Of this node, as its Node says; null where it has none, or is not known. */

@@ -7,6 +7,7 @@ import {
   MultiMap,
   type Source,
   type Known,
+  type OverdueNode,
   type Affected,
   News,
   put,
@@ -77,6 +78,11 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
   },
   labelToServices: { source: 'services', toKeys: listFirstLabel },
   serviceToSlices: { source: 'earlySlices', toKeys: (slice) => [nameEarlyOwner(slice)] },
+  uidToSlices: {
+    source: 'earlySlices',
+    toKeys: ({ endpoints }) => [...new Set((endpoints ?? []).map(({ targetRef }) => targetRef?.uid ?? ''))],
+  },
+  uidToPods: { source: 'pods', toKeys: ({ metadata }) => [metadata.uid] },
   namespaceToPods: { source: 'pods', toKeys: ({ metadata }) => [metadata.namespace] },
   nodeToPods: { source: 'pods', toKeys: ({ spec: { nodeName } }) => (nodeName ? [nodeName] : []) },
   serviceToEndpointSlices: { source: 'endpointSlices', toKeys: listOwners },
@@ -138,6 +144,8 @@ export class Cache {
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
   #candidates: CandidateNodes | null = null;
+  /** Nodes to the version that they did not report in time. */
+  readonly #overdue = new Map<string, string>();
   /** What the change in progress concludes. */
   #areJudgedAgain = false;
   #changedPools: readonly string[] = [];
@@ -206,6 +214,15 @@ export class Cache {
     return news;
   }
 
+  /** Gates do not wait for these nodes until they have caught up. Only this process knows: the next leader waits for them once more. */
+  markOverdue(overdue: readonly OverdueNode[]): Affected {
+    for (const { node, version } of overdue) this.#overdue.set(node, version);
+    this.#candidates = null;
+    const news = new News();
+    news.wake(['nodes']);
+    return news;
+  }
+
   /** What the objects of the API do not say: its own virtual IPs, and their VRIDs. */
   reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
     const news = new News();
@@ -218,7 +235,7 @@ export class Cache {
 
   /** The objects at a date. They change with the cache. */
   view(nowMs: number): ClusterView {
-    this.#candidates ??= new CandidateNodes(this.#known);
+    this.#candidates ??= new CandidateNodes(this.#known, this.#overdue);
     this.#noteDate(nowMs);
     for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
     this.#fresh.clear();
@@ -231,7 +248,7 @@ export class Cache {
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
       // Only who writes can find out that another program does, too, and what the API refuses.
-      ...{ conflicts: new Map(), refusals: new Map(), nowMs },
+      ...{ conflicts: new Map(), refusals: new Map(), waitedMs: 0, nowMs },
     };
   }
 
@@ -409,6 +426,8 @@ export interface ClusterView extends Known {
   readonly conflicts: ReadonlyMap<string, readonly string[]>;
   /** Keys as `formatKey` has them, whose last write the API did not take, to its answer. */
   readonly refusals: ReadonlyMap<string, string>;
+  /** For how long the key whose turn it is has waited, by this process's own clock: whatever dates say. 0 for a view that is of no turn. */
+  readonly waitedMs: number;
   /** The date, as milliseconds since 1970. It can jump. */
   readonly nowMs: number;
 }

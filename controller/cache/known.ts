@@ -184,6 +184,9 @@ export interface Indexes {
   readonly labelToServices: Found;
   /** Keys of Services to keys of their early EndpointSlices. */
   readonly serviceToSlices: Found;
+  /** The uids of pods to keys of the early EndpointSlices that have them, and to keys of the pods. */
+  readonly uidToSlices: Found;
+  readonly uidToPods: Found;
   readonly namespaceToPods: Found;
   readonly nodeToPods: Found;
   /** Keys of Services to keys of Kubernetes' own EndpointSlices of them. */
@@ -210,6 +213,12 @@ export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: Readonl
   /** The pools, with their ranges read, and why nothing is given of some. */
   readonly judgedPools: ReadonlyMap<string, JudgedPool>;
   readonly settings: Settings;
+}
+
+/** A node that did not report a version of early EndpointSlices in time. */
+export interface OverdueNode {
+  readonly node: string;
+  readonly version: string;
 }
 
 /** Keys to sets of names. A key without names is not there. */

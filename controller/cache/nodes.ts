@@ -31,8 +31,11 @@ type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigin
  */
 export class CandidateNodes {
   readonly #known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>;
+  readonly #overdue: ReadonlyMap<string, string>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #poolToProgress = new Map<string, Progress>();
+  /** Those that are waited for with early EndpointSlices. */
+  readonly #poolToFollowers = new Map<string, readonly NodeReport[]>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
   #seatToReports: ReadonlyMap<string, readonly NodeReport[]> | null = null;
@@ -42,8 +45,12 @@ export class CandidateNodes {
   #surelyLiving: readonly NodeReport[] | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
-  constructor(known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>) {
+  constructor(
+    known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>,
+    overdue: ReadonlyMap<string, string> = new Map(),
+  ) {
     this.#known = known;
+    this.#overdue = overdue;
   }
 
   /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
@@ -60,10 +67,29 @@ export class CandidateNodes {
     return reports.length > 0 && !reports.some(mayFollowEarly);
   }
 
-  /** Whether each of a pool's candidates has a version of a kind. True where there are none. */
+  /**
+   * Whether each of a pool's candidates has a version of a kind. True where there are none. For early EndpointSlices, those that are overdue do
+   * not count.
+   */
   haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
-    const progress = findOrAdd(this.#poolToProgress, pool, () => measure(this.list(pool)));
-    return isReached(progress[kind], this.list(pool).length, version);
+    const reports = this.list(pool);
+    const followers = findOrAdd(this.#poolToFollowers, pool, () =>
+      reports.filter((report) => mayFollowEarly(report) && !this.isOverdue(report)),
+    );
+    const progress = findOrAdd(this.#poolToProgress, pool, () => measure(reports, followers));
+    return isReached(progress[kind], kind === 'earlyslices' ? followers.length : reports.length, version);
+  }
+
+  /** Whether a gate has waited for a node in vain, and the node has not caught up since. */
+  isOverdue({ node, programmed }: NodeReport): boolean {
+    const version = this.#overdue.get(node);
+    return version !== undefined && !isReached(toVersion(programmed.earlyslices), 1, version);
+  }
+
+  /** The names of a pool's candidates where kube-proxy serves a Service, in order. */
+  listByKubeProxy(pool: string, service: string): string[] {
+    const reports = this.list(pool).filter((report) => isByKubeProxy(report, service));
+    return reports.map(({ node }) => node).sort();
   }
 
   /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
@@ -106,7 +132,8 @@ export class CandidateNodes {
 
   /** The names of a pool's candidates that have not a version of a kind yet, in order. */
   listBehind(pool: string, version: string, kind: keyof Progress = 'virtualips'): string[] {
-    const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || mayFollowEarly(report));
+    const isAwaited = (report: NodeReport) => mayFollowEarly(report) && !this.isOverdue(report);
+    const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || isAwaited(report));
     return listBehind(reports, kind, version);
   }
 
@@ -187,11 +214,19 @@ function groupBy(
   return textToReports;
 }
 
-function measure(reports: readonly NodeReport[]): Progress {
+/** Whether kube-proxy serves a Service on a node. */
+export function isByKubeProxy({ mode, left }: NodeReport, service: string): boolean {
+  return mode === 'kube-proxy' || left?.[service] !== undefined;
+}
+
+function measure(
+  reports: readonly NodeReport[],
+  followers: readonly NodeReport[] = reports.filter(mayFollowEarly),
+): Progress {
   return {
     virtualips: findOldest(reports, 'virtualips'),
     services: findOldest(reports, 'services'),
-    earlyslices: findOldest(reports.filter(mayFollowEarly), 'earlyslices'),
+    earlyslices: findOldest(followers, 'earlyslices'),
   };
 }
 
@@ -295,7 +330,7 @@ export function listFirstLabel(service: Service): string[] {
 
 type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 
-/** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections, whether it ends. */
+/** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections (its own node's first), whether it ends. */
 export function toEndpointText(
   { addresses, conditions, targetRef }: EarlyEndpoint,
   slice: EarlySlice,
@@ -305,10 +340,16 @@ export function toEndpointText(
     targetRef?.uid,
     address,
     conditions?.ready === true,
+    conditions?.ready !== true && isPrepared(conditions),
     conditions?.terminating === true,
     slice.addressType,
     slice.ports,
   ]);
+}
+
+/** Whether an endpoint serves, and does not end: with `ready: false`, on its own node first. */
+export function isPrepared(conditions: EarlyEndpoint['conditions']): boolean {
+  return conditions?.serving === true && conditions.terminating !== true;
 }
 
 /** Endpoints that have not changed keep their version: whoever waits for one of them does not wait for what came after it. */

@@ -12,9 +12,10 @@ import {
   formatWeights,
   nameEarlyOwner,
 } from '../../lib/api/endpoints.ts';
-import type { Service } from '../../lib/api/service.ts';
+import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { isNodeReady, readZone } from '../../lib/api/node.ts';
+import { isNodeReady, isProgrammed, mayFollowEarly, readZone } from '../../lib/api/node.ts';
+import { isByKubeProxy, isPrepared, toEndpointText } from '../cache/nodes.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -111,10 +112,76 @@ function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boole
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
 }
 
+/** Whether connections are translated on the endpoint's own node only. */
+export function isLocal({ spec }: Service): boolean {
+  return spec.externalTrafficPolicy === 'Local';
+}
+
+/** How far a pod's own node is with a pod of a Service with policy Local. */
+export interface OwnNodeState {
+  readonly state: 'done' | 'missing' | 'nobody' | 'unknown' | 'overdue' | 'kube-proxy';
+  /** The version that it is to have; null where it is not asked for one. */
+  readonly version: string | null;
+}
+
+/** Whether a pod's own node can take what others send there before Kubernetes calls the pod ready, and has the pod. */
+export function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): OwnNodeState {
+  const report = view.livingReports.get(endpoint.node ?? '');
+  const { namespace, name } = service.metadata;
+  if (report === undefined || report.mode === 'none') return { state: 'nobody', version: null };
+  if (isByKubeProxy(report, `${namespace}/${name}`)) return { state: 'kube-proxy', version: null };
+  if (!mayFollowEarly(report)) return { state: 'unknown', version: null };
+  if (view.candidates.isOverdue(report)) return { state: 'overdue', version: null };
+  const version = findSince(endpoint, service, view, true);
+  const isKnown = version !== null && isProgrammed(report, 'earlyslices', version);
+  return { state: isKnown ? 'done' : 'missing', version };
+}
+
+/**
+ * The first version of an early EndpointSlice that has an endpoint as it is, and ready: for its own node, it is enough that it serves. Null where
+ * none has.
+ */
+export function findSince(
+  endpoint: WantedEndpoint,
+  { metadata: { uid } }: Service,
+  view: ClusterView,
+  isForOwnNode = false,
+): string | null {
+  if (!endpoint.ready) return null;
+  for (const key of view.uidToSlices.get(endpoint.pod.uid) ?? []) {
+    const slice = view.earlySlices.get(key);
+    const isOwn = slice?.metadata.ownerReferences?.some((one) => one.uid === uid) === true;
+    if (slice === undefined || !isOwn || readGroupText(slice) !== toGroupText(endpoint)) continue;
+    const found = (slice.endpoints ?? []).find(
+      ({ addresses, targetRef, conditions }) =>
+        targetRef?.uid === endpoint.pod.uid &&
+        addresses[0] === endpoint.address &&
+        (conditions?.ready === true || (isForOwnNode && isPrepared(conditions))),
+    );
+    if (found !== undefined) return readSince(view, { key, slice, endpoint: found });
+  }
+  return null;
+}
+
+/** The version since which a slice has an endpoint of it as it is; null where that is not known. */
+export function readSince(
+  { sliceToSince }: ClusterView,
+  {
+    key,
+    slice,
+    endpoint,
+  }: { readonly key: string; readonly slice: EarlySlice; readonly endpoint: EarlyEndpoint },
+): string | null {
+  return sliceToSince.get(key)?.get(toEndpointText(endpoint, slice)) ?? null;
+}
+
 /** What of a Service early EndpointSlices and gates depend on. */
 export function getGateParts(service: Service): unknown {
   const { metadata, spec } = service;
-  return [metadata.uid, metadata.deletionTimestamp, spec, isJudged(service), listReadyFamilies(service)];
+  return [
+    ...[metadata.uid, metadata.deletionTimestamp, readAnnotation(service, 'dataplane')],
+    ...[spec, isJudged(service), listReadyFamilies(service)],
+  ];
 }
 
 /** The families of the addresses that a Service's status calls ready. */
@@ -165,6 +232,8 @@ function findNamed({ spec }: Pod, wanted: string, protocol: string): number | nu
 
 /** What endpoints have in common that are in one slice. */
 type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
+
+type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 
 const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
 
@@ -266,16 +335,24 @@ function nextEarlySlicesStep(key: string, view: ClusterView): Step {
   if (service === undefined || !isServed(service, view.settings.isDefaultClass))
     return slices[0] === undefined ? nothing : toStep(deleteObject('EndpointSlice', slices[0]));
   const own = slices.filter((slice) => isOf(slice, service));
-  const { endpoints, untilMs } = listWanted(service, own, view);
-  const plan = planSlices(endpoints, own);
+  const wanted = listWanted(service, own, view);
+  const plan = planSlices(wanted.endpoints, own);
   return (
-    changeSlice(plan) ?? createSlice(service, plan, slices) ?? dropSlice(slices, own, plan) ?? wait(untilMs)
+    changeSlice(plan) ??
+    createSlice(service, plan, slices) ??
+    dropSlice(slices, own, plan) ??
+    wait(service, wanted)
   );
 }
 
-function wait(untilMs: number): Step {
-  if (untilMs === Infinity) return nothing;
-  return { does: 'wait', waitsFor: 'time', why: 'pods that are to come or go', untilMs };
+function wait(service: Service, { untilMs, prepared }: Wanted): Step {
+  if (untilMs === Infinity && prepared.length === 0) return nothing;
+  const dueMs = untilMs === Infinity ? null : untilMs;
+  const why = 'pods that are to come or go';
+  if (prepared.length === 0) return { does: 'wait', waitsFor: 'time', why, untilMs: dueMs };
+  const isStill = (later: ClusterView) =>
+    prepared.every((endpoint) => judgeOwnNode(endpoint, service, later).state !== 'done');
+  return { does: 'wait', waitsFor: 'nodes', why, untilMs: dueMs, isStill };
 }
 
 /** In the order of their names. One that is being deleted is not there. */
@@ -293,6 +370,8 @@ interface Wanted {
   readonly endpoints: readonly WantedEndpoint[];
   /** When the first of them is to come, to go, or to end, by itself. */
   readonly untilMs: number;
+  /** Those of them that only their own nodes are to know as yet. */
+  readonly prepared: readonly WantedEndpoint[];
 }
 
 function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterView): Wanted {
@@ -312,7 +391,17 @@ function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterV
     wait(findDisruptedMs(pod, view.nowMs));
     return lastMs <= view.nowMs ? [] : listEndpointsOf(pod, service, view);
   });
-  return { endpoints, untilMs };
+  const prepared = new Set(endpoints.filter((endpoint) => isForOwnNode(endpoint, service, view)));
+  const early = endpoints.map((one) => (prepared.has(one) ? { ...one, ready: false } : one));
+  return { endpoints: early, untilMs, prepared: [...prepared] };
+}
+
+/** Whether only its own node is to have an endpoint as yet. What that one never takes, Kubernetes' own EndpointSlices publish. */
+function isForOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): boolean {
+  if (!isLocal(service) || !endpoint.ready || service.spec.publishNotReadyAddresses) return false;
+  return (
+    findSince(endpoint, service, view) === null && judgeOwnNode(endpoint, service, view).state !== 'done'
+  );
 }
 
 function changeSlice({ kept }: SlicesPlan): Step | null {

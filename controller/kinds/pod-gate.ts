@@ -5,28 +5,30 @@ import {
   listEndpointsOf,
   type WantedEndpoint,
   listReadyFamilies,
-  readGroupText,
-  toGroupText,
+  findSince,
+  readSince,
+  isLocal,
+  judgeOwnNode,
+  type OwnNodeState,
 } from './endpoints.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import {
   type EarlySlice,
-  nameEarlyOwner,
   listClosedGates,
   listGates,
   readPodWeight,
   isServing,
-  readWaitingSince,
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import { type Known, type DeviceBalancer, watchReadiness } from '../cache/known.ts';
-import { listChangedEndpoints, toEndpointText } from '../cache/nodes.ts';
+import { type Known, type DeviceBalancer, type OverdueNode, watchReadiness } from '../cache/known.ts';
+import { listChangedEndpoints } from '../cache/nodes.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
-import type { Service } from '../../lib/api/service.ts';
+import { readAnnotation, type Service } from '../../lib/api/service.ts';
+import { leaseDurationMs } from '../../lib/api/node.ts';
 import { parseAddress } from '../../lib/net.ts';
 import { findAllocations } from './allocations.ts';
 
@@ -73,40 +75,57 @@ export const pod: Kind = {
 };
 
 /** The pods whose endpoints are others now, or of another version. */
-function listChanged(change: Change<EarlySlice>, { serviceToPods, pods }: Known): string[] {
-  const uids = listChangedEndpoints(change);
-  const owners = [change.before, change.after].flatMap((slice) =>
-    slice === null ? [] : nameEarlyOwner(slice),
-  );
-  const selected = [...new Set(owners)].flatMap((owner) => [...(serviceToPods.get(owner) ?? [])]);
-  return selected.filter((name) => uids.has(pods.get(name)?.metadata.uid ?? ''));
+function listChanged(change: Change<EarlySlice>, { uidToPods }: Known): string[] {
+  return [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]);
 }
 
 /** What opens a gate. Published: docs/services-reference.md has a row for each. */
 interface Verdict {
-  readonly reason: 'LBHealthy' | 'NoService' | 'NotFollowed' | 'NodePorts' | 'Timeout' | 'Refused';
+  readonly reason: GateReason;
   readonly message: string;
   readonly event?: StepEvent;
+  readonly overdue?: readonly OverdueNode[];
 }
 
-/** Nodes have an endpoint within a second. Who waits for longer waits for something that is broken, and new pods are needed meanwhile. */
-export const timeoutMs = 10 * 60_000;
+type GateReason =
+  | 'LBHealthy'
+  | 'NoService'
+  | 'NotFollowed'
+  | 'NodePorts'
+  | 'Timeout'
+  | 'Refused'
+  | 'KubeProxy'
+  | 'NoLivingNode';
+
+/**
+ * Nodes have an endpoint within a second, and a device within two minutes. Who waits for longer waits for something that is broken, and new pods
+ * are needed meanwhile: before `helm --wait` (5 minutes) and `progressDeadlineSeconds` (10) give the rollout up.
+ */
+export const timeoutMs = 3 * 60_000;
+
+/** For so long a Lease counts: whoever lives has been heard. */
+const aliveMs = leaseDurationMs;
 
 /**
  * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
- * device that has one; immediately where there is none; and after ten minutes anyway. They are never closed again.
+ * device that has one; immediately where there is none, after 40 seconds where no node lives that could, and after three minutes anyway. They
+ * are never closed again.
  */
 function nextGateStep(key: string, view: ClusterView): Step {
-  const { pods, nodes, settings, nowMs } = view;
+  const { pods, nodes, settings, nowMs, waitedMs } = view;
   const pod = pods.get(key);
   if (pod === undefined || isDeleted(pod)) return nothing;
   const types = listClosedGates(pod, settings.gateTypes);
   if (types.length === 0 || !isServing(pod, settings.gateTypes, nodes)) return nothing;
-  const untilMs = readWaitingSince(pod, settings.gateTypes, nowMs) + timeoutMs;
   const awaited = listAwaited(pod, key, view);
-  const verdict = judge(awaited, untilMs <= nowMs);
+  const missing = awaited.filter((one) => isMissing(one, waitedMs));
+  const verdict = judge(awaited, missing, waitedMs);
   if (verdict !== null) return open(pod, types, { verdict, view });
-  return { does: 'wait', waitsFor: 'nodes', why: 'nodes do not send connections to the pod yet', untilMs };
+  const areNobody = missing.some(({ state }) => state === 'nobody');
+  const isStill = (later: ClusterView) => missing[0]?.ask?.(later) === missing[0]?.state;
+  const untilMs = nowMs + (areNobody ? aliveMs : timeoutMs) - waitedMs;
+  const why = 'nodes do not send connections to the pod yet';
+  return { does: 'wait', waitsFor: 'nodes', why, untilMs, isStill };
 }
 
 /** What a gate waits for: of one address, the nodes that have not programmed the pod. */
@@ -116,35 +135,59 @@ interface Awaited {
     | 'missing'
     /** The API does not take the early EndpointSlice, so nodes cannot know of the pod. */
     | 'refused'
+    /** No node lives that could send connections to the pod. */
+    | 'nobody'
     /** No node says how far it is with early EndpointSlices. */
     | 'unknown'
+    /** All have it but nodes that made a gate time out before. */
+    | 'overdue'
+    /** kube-proxy serves the Service on nodes, and has the pod when it is ready. */
+    | 'kube-proxy'
     /** A device sends to ports of nodes: these have the pod when it is ready. */
     | 'node ports';
   /** What is missing, as a clause. It asks each node: a thousand pods may wait for a thousand. */
   readonly explain: () => string;
+  /** The state as nodes report it later. Absent where news of the Service, its slices or its device are awaited. */
+  readonly ask?: (view: ClusterView) => Awaited['state'];
+  /** Who is behind which version. */
+  readonly listOverdue?: () => readonly OverdueNode[];
 }
 
-function judge(awaited: readonly Awaited[], isOver: boolean): Verdict | null {
+function isMissing({ state }: Awaited, waitedMs: number): boolean {
+  return state === 'missing' || state === 'refused' || (state === 'nobody' && waitedMs < aliveMs);
+}
+
+function judge(awaited: readonly Awaited[], missing: readonly Awaited[], waitedMs: number): Verdict | null {
   if (awaited.length === 0)
     return { reason: 'NoService', message: 'No Service with an address of vipnat selects the pod.' };
-  const missing = awaited.filter(({ state }) => state === 'missing' || state === 'refused');
-  if (missing.length === 0) return judgeDone(new Set(awaited.map(({ state }) => state)));
-  if (!isOver) return null;
-  const clauses = [...new Set(missing.map(({ explain }) => explain()))].sort();
-  const message = `After 10 minutes the gate opens, although ${shorten(clauses)}.`;
+  if (missing.length === 0) return judgeDone(awaited);
+  if (waitedMs < timeoutMs) return null;
+  const message = `After 3 minutes the gate opens, although ${explainAll(missing)}.`;
   const event = { type: 'Warning', reason: 'GateTimedOut', message } as const;
-  if (missing.some(({ state }) => state === 'refused')) return { reason: 'Refused', message, event };
-  return { reason: 'Timeout', message, event };
+  const reason = missing.some(({ state }) => state === 'refused') ? 'Refused' : 'Timeout';
+  return { reason, message, event, overdue: missing.flatMap(({ listOverdue }) => listOverdue?.() ?? []) };
 }
 
-function judgeDone(states: ReadonlySet<Awaited['state']>): Verdict {
-  if (states.has('done')) return { reason: 'LBHealthy', message: 'LB synced successfully' };
-  return states.has('unknown')
-    ? { reason: 'NotFollowed', message: 'No balancer follows early EndpointSlices.' }
-    : {
-        reason: 'NodePorts',
-        message: 'The device sends connections to ports of nodes, which have the pod when it is ready.',
-      };
+function explainAll(awaited: readonly Awaited[]): string {
+  return shorten([...new Set(awaited.map(({ explain }) => explain()))].sort());
+}
+
+/** What is said of a gate that waits for nothing: the first of these that is so. */
+const doneReasons = [
+  ['kube-proxy', 'KubeProxy'],
+  ['overdue', 'Timeout'],
+  ['done', 'LBHealthy'],
+  ['nobody', 'NoLivingNode'],
+  ['unknown', 'NotFollowed'],
+  ['node ports', 'NodePorts'],
+] as const satisfies readonly (readonly [Awaited['state'], GateReason])[];
+
+function judgeDone(awaited: readonly Awaited[]): Verdict {
+  const [state, reason] =
+    doneReasons.find(([one]) => awaited.some((each) => each.state === one)) ?? doneReasons[2];
+  if (state === 'done') return { reason, message: 'LB synced successfully' };
+  const clause = explainAll(awaited.filter((each) => each.state === state));
+  return { reason, message: `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.` };
 }
 
 function listAwaited(pod: Pod, key: string, view: ClusterView): Awaited[] {
@@ -169,7 +212,13 @@ function listOfDevice(
   const endpoints = listEndpointsOf(pod, service, view);
   const isRefused = isJudged(service) && getIngress(service).length === 0;
   if (device === undefined || endpoints.length === 0 || isRefused) return [];
-  if (device.spec.targets !== 'pods') return [{ state: 'node ports', explain: () => '' }];
+  if (device.spec.targets !== 'pods')
+    return [
+      {
+        state: 'node ports',
+        explain: () => 'the device sends to ports of nodes, which have the pod when it is ready',
+      },
+    ];
   const { name } = device.metadata;
   const balancer = findBalancer(view, name, service);
   if (!hasFamilyOf(balancer, endpoints)) return [];
@@ -198,10 +247,14 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     // Its VirtualIP may have been deleted by hand: it is made again.
     const isLost = listReadyFamilies(service).includes(endpoint.family);
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
-    const version = findVersion(endpoint, service, view);
-    const refusal = version === null ? findRefusal(service, view) : null;
-    if (refusal !== null) return [refusal];
-    return own.map(({ virtualIp: { spec } }) => judgeNodes(version, spec.pool, view));
+    if (readAnnotation(service, 'dataplane') === 'kube-proxy')
+      return [{ state: 'kube-proxy', explain: () => 'the Service is left to kube-proxy' }];
+    if (!endpoint.ready) return [{ state: 'missing', explain: () => 'the pod is about to be evicted' }];
+    const version = findSince(endpoint, service, view);
+    const pools = [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))];
+    const place = isLocal(service) && version === null ? judgePlace(endpoint, service, view) : null;
+    if (place !== null && place.state !== 'done') return [place];
+    return pools.map((pool) => judgeNodes({ version, pool, service }, view));
   });
 }
 
@@ -209,66 +262,93 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
   return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
 }
 
-/** Null unless the API did not take the Service's last early EndpointSlice. */
-function findRefusal({ metadata: { namespace, name } }: Service, { refusals }: ClusterView): Awaited | null {
-  const key = `${namespace}/${name}`;
-  const detail = refusals.get(formatKey({ kind: earlySliceKind.name, key }));
-  if (detail === undefined) return null;
-  const clause = `the API does not take the early EndpointSlices of ${key}: ${detail}`;
-  return { state: 'refused', explain: () => clause };
+/** With policy Local the pod's own node translates what others send there: nobody else knows the pod before that node does. */
+function judgePlace(endpoint: WantedEndpoint, service: Service, view: ClusterView): Awaited {
+  const node = endpoint.node ?? '';
+  const judged = judgeOwnNode(endpoint, service, view);
+  const explain = () => explainPlace[judged.state].replace('NODE', node);
+  const ask = (later: ClusterView) => judgeOwnNode(endpoint, service, later).state;
+  const { version } = judged;
+  const listOverdue = () => (version === null ? [] : [{ node, version }]);
+  return { state: judged.state, explain, listOverdue, ...(version === null ? {} : { ask }) };
 }
 
-function judgeNodes(version: string | null, pool: string, { candidates }: ClusterView): Awaited {
-  const isKnown = version !== null && candidates.list(pool).length > 0;
-  if (!isKnown)
-    return { state: 'missing', explain: () => 'no node reports that it sends connections to the pod' };
-  if (candidates.isWithoutEarly(pool)) return { state: 'unknown', explain: () => '' };
+const explainPlace: Readonly<Record<OwnNodeState['state'], string>> = {
+  done: '',
+  missing: 'nodes do not send connections to the pod yet: NODE, its own',
+  nobody: 'no balancer lives on the pod’s node NODE',
+  unknown: 'the balancer of the pod’s node NODE does not follow early EndpointSlices',
+  overdue: 'the pod’s node NODE made a gate time out before, and has not caught up',
+  'kube-proxy': 'kube-proxy serves the Service on the pod’s node NODE',
+};
+
+/** What the holders of one pool's addresses are to have. */
+interface NodesQuery {
+  /** Null while no early EndpointSlice has the pod. */
+  readonly version: string | null;
+  readonly pool: string;
+  readonly service: Service;
+}
+
+function judgeNodes(query: NodesQuery, view: ClusterView): Awaited {
+  const { version, pool, service } = query;
+  const { candidates, refusals } = view;
+  const key = `${service.metadata.namespace}/${service.metadata.name}`;
+  const ask = (later: ClusterView) => judgeNodes(query, later).state;
+  if (candidates.list(pool).length === 0)
+    return {
+      state: 'nobody',
+      explain: () => `no node of the AddressPool ${pool} lives that could serve`,
+      ask,
+    };
+  if (candidates.isWithoutEarly(pool))
+    return { state: 'unknown', explain: () => 'no balancer follows early EndpointSlices', ask };
+  if (version === null) return { ...judgeUnwritten(key, refusals), ask };
+  if (!candidates.haveProgrammed(pool, 'earlyslices', version)) {
+    const list = () => candidates.listBehind(pool, version, 'earlyslices');
+    const explain = () => `nodes do not send connections to the pod yet: ${shorten(list())}`;
+    return { state: 'missing', explain, ask, listOverdue: () => list().map((node) => ({ node, version })) };
+  }
+  const byProxy = candidates.listByKubeProxy(pool, key);
+  if (byProxy.length > 0)
+    return { state: 'kube-proxy', explain: () => `kube-proxy serves ${key} on nodes: ${shorten(byProxy)}` };
+  const overdue = candidates.list(pool).filter((report) => candidates.isOverdue(report));
+  if (overdue.length === 0) return { state: 'done', explain: () => '' };
+  const names = shorten(overdue.map(({ node }) => node).sort());
   return {
-    state: candidates.haveProgrammed(pool, 'earlyslices', version) ? 'done' : 'missing',
-    explain: () => {
-      const names = candidates.listBehind(pool, version, 'earlyslices');
-      return `nodes do not send connections to the pod yet: ${shorten(names)}`;
-    },
+    state: 'overdue',
+    explain: () => `nodes made a gate time out before, and have not caught up: ${names}`,
   };
 }
 
-/** The first version of an early EndpointSlice that has the endpoint as it is, and ready; null where none has. */
-function findVersion(
-  endpoint: WantedEndpoint,
-  service: Service,
-  { serviceToSlices, earlySlices, sliceToSince }: ClusterView,
-): string | null {
-  const { namespace, name, uid } = service.metadata;
-  if (!endpoint.ready) return null;
-  const keys = [...(serviceToSlices.get(`${namespace}/${name}`) ?? [])];
-  const versions = keys.map((key) => {
-    const slice = earlySlices.get(key);
-    const text = slice === undefined ? null : findText(slice, endpoint, uid);
-    return text === null ? null : (sliceToSince.get(key)?.get(text) ?? null);
-  });
-  return versions.find((version) => version !== null) ?? null;
-}
-
-/** How a slice of a Service has an endpoint that is ready; null where it does not. */
-function findText(slice: EarlySlice, endpoint: WantedEndpoint, service: string): string | null {
-  const isOwn = slice.metadata.ownerReferences?.some(({ uid }) => uid === service) === true;
-  if (!isOwn || readGroupText(slice) !== toGroupText(endpoint)) return null;
-  const found = (slice.endpoints ?? []).find(
-    ({ addresses, conditions, targetRef }) =>
-      targetRef?.uid === endpoint.pod.uid && addresses[0] === endpoint.address && conditions?.ready === true,
-  );
-  return found === undefined ? null : toEndpointText(found, slice);
+/** No node can have what no EndpointSlice has. */
+function judgeUnwritten(
+  service: string,
+  refusals: ClusterView['refusals'],
+): Pick<Awaited, 'state' | 'explain'> {
+  const detail = refusals.get(formatKey({ kind: earlySliceKind.name, key: service }));
+  if (detail === undefined)
+    return {
+      state: 'missing',
+      explain: () => 'the controller has not written the pod into an EndpointSlice yet',
+    };
+  const clause = `the API does not take the early EndpointSlices of ${service}: ${detail}`;
+  return { state: 'refused', explain: () => clause };
 }
 
 function open(
   pod: Pod,
   types: readonly string[],
-  { verdict: { reason, message, event }, view }: { readonly verdict: Verdict; readonly view: ClusterView },
+  {
+    verdict: { reason, message, event, overdue },
+    view,
+  }: { readonly verdict: Verdict; readonly view: ClusterView },
 ): Step {
   const opening = toOpeningWrite(pod, types, { reason, message, at: toTime(view.nowMs) });
   const { namespace, name } = pod.metadata;
   const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
-  return toStep({ ...opening, ...target }, event ?? null);
+  const step = toStep({ ...opening, ...target }, event ?? null);
+  return overdue === undefined ? step : { ...step, overdue };
 }
 
 /**
@@ -412,14 +492,13 @@ function judgeEnding(ending: Ending, view: ClusterView): 'waits' | 'done' | 'unt
 
 /** The version since which all endpoints of a pod end in a Service's early EndpointSlices; null where they do not. */
 function findEnd(service: string, uid: string, count: number, view: ClusterView): string | null {
-  const { serviceToSlices, earlySlices, sliceToSince } = view;
+  const { serviceToSlices, earlySlices } = view;
   const found = [...(serviceToSlices.get(service) ?? [])].flatMap((key) => {
     const slice = earlySlices.get(key);
     const own = (slice?.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
     return own.map((endpoint) => ({
       isEnding: endpoint.conditions?.terminating === true,
-      since:
-        slice === undefined ? null : (sliceToSince.get(key)?.get(toEndpointText(endpoint, slice)) ?? null),
+      since: slice === undefined ? null : readSince(view, { key, slice, endpoint }),
     }));
   });
   if (found.length < count || found.some(({ isEnding: ends, since }) => !ends || since === null)) return null;

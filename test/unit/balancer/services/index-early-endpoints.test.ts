@@ -6,8 +6,8 @@ import { fc } from '../../../support/random/fc.ts';
 
 const key = 'default/web';
 
-/** What one side says of a pod: not there, not ready, ready, ending, and ending of a Service that publishes all. */
-type Word = '-' | 'n' | 'r' | 'e' | 'p';
+/** What one side says of a pod: not there, not ready, for its own node alone, ready, ending, and ending of a Service that publishes all. */
+type Word = '-' | 'n' | 'o' | 'r' | 'e' | 'p';
 
 interface Said {
   readonly address: string;
@@ -18,6 +18,7 @@ interface Said {
 
 const conditions = {
   n: { ready: false, serving: false, terminating: false },
+  o: { ready: false, serving: true, terminating: false },
   r: { ready: true, serving: true, terminating: false },
   e: { ready: false, serving: true, terminating: true },
   p: { ready: true, serving: true, terminating: true },
@@ -45,9 +46,14 @@ const toEarly = (said: readonly Said[]): EarlySlice => earlySlices.schema.parse(
 
 /** Both sides' words, one after the other, and who takes connections. */
 class Sides {
-  readonly endpoints = new EarlyEndpoints();
+  readonly endpoints;
+
   #slice = toSlice([]);
   #early = toEarly([]);
+
+  constructor(node = 'n1') {
+    this.endpoints = new EarlyEndpoints(node);
+  }
 
   tell(...said: readonly Said[]): this {
     this.#slice = toSlice(said);
@@ -102,6 +108,15 @@ describe('a pod of an early slice', () => {
     expect(early).toEqual([expect.any(Number)]);
     sides.tell(a('r')).tellEarly();
     expect(readPods()).toEqual(early);
+  });
+
+  test('with policy Local takes connections of its own node first', () => {
+    for (const node of ['n1', 'n2']) {
+      const there = new Sides(node);
+      there.endpoints.follow();
+      expect(there.tellEarly(a('o')).ready).toEqual(node === 'n1' ? ['10.244.1.2'] : []);
+      expect(there.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
+    }
   });
 
   test('takes none before its containers are ready', () => {
