@@ -209,7 +209,7 @@ function describeGates(waits: readonly GateWait[], isLeading: boolean): Finding 
 }
 
 function describeNodes(nodes: readonly string[]): string {
-  const until = 'A gate opens after 10 minutes at the latest.';
+  const until = 'A gate opens after 3 minutes at the latest.';
   if (nodes.length === 0) return `A Service that selects the pod may have no address yet. ${until}`;
   return `These nodes have not reported that they send connections to the pod: ${shorten(nodes)}. ${until}`;
 }
