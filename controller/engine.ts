@@ -254,14 +254,16 @@ export class Engine {
     if (step.does === 'write') return await this.#write(key, step, { view, failures });
     this.#refusals.delete(text);
     if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
-    if (step.does === 'nothing') {
-      this.#waitsSince.delete(text);
-      return { kind: 'done' };
-    }
+    return this.#noteWait(text, step, view);
+  }
+
+  #noteWait(text: string, step: Exclude<Step, WriteStep>, { waitedMs, nowMs }: ClusterView): TurnResult {
+    this.#waitsSince.delete(text);
+    if (step.does === 'nothing') return { kind: 'done' };
     this.#waits.set(text, step);
-    this.#waitsSince.set(text, clock.now() - waitedMs);
+    this.#waitsSince.set(text, this.#options.clock.now() - waitedMs);
     if (step.untilMs === null) return { kind: 'done' };
-    return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - view.nowMs), maxWaitMs) };
+    return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - nowMs), maxWaitMs) };
   }
 
   async #write(
@@ -288,7 +290,7 @@ export class Engine {
       return { kind: 'failed' };
     }
     this.#writes.add(text, { ...known, after: outcome.version, untilMs: clock.now() + shownMs });
-    if (overdue !== undefined) this.enqueue(this.#options.cache.markOverdue(overdue), null);
+    this.enqueue(this.#options.cache.markOverdue(overdue), null);
     onWritten(key, event, this.#toRegarding(key, view));
     // The informer may have shown it before the answer came.
     return { kind: 'again', afterMs: 0 };

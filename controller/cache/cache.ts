@@ -215,10 +215,11 @@ export class Cache {
   }
 
   /** Gates do not wait for these nodes until they have caught up. Only this process knows: the next leader waits for them once more. */
-  markOverdue(overdue: readonly OverdueNode[]): Affected {
+  markOverdue(overdue: readonly OverdueNode[] = []): Affected {
+    const news = new News();
+    if (overdue.length === 0) return news;
     for (const { node, version } of overdue) this.#overdue.set(node, version);
     this.#candidates = null;
-    const news = new News();
     news.wake(['nodes']);
     return news;
   }

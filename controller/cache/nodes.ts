@@ -25,6 +25,13 @@ export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): 
 /** Per kind: the oldest version that any of some nodes is at. Null: some node has said none. */
 type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigint | null>>;
 
+/** How far a pod's own node is with a pod of a Service with policy Local. */
+export interface OwnNodeState {
+  readonly state: 'done' | 'missing' | 'nobody' | 'unknown' | 'overdue' | 'kube-proxy';
+  /** The version that it is to have; null where it is not asked for one. */
+  readonly version: string | null;
+}
+
 /**
  * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
  * grows with pools and nodes, and not with virtual IPs.
@@ -84,6 +91,17 @@ export class CandidateNodes {
   isOverdue({ node, programmed }: NodeReport): boolean {
     const version = this.#overdue.get(node);
     return version !== undefined && !isReached(toVersion(programmed.earlyslices), 1, version);
+  }
+
+  /** How far a node, candidate or not, is with its own pod of a Service, which is in early EndpointSlices since a version; null for not at all. */
+  judgeOwnNode(name: string, service: string, version: string | null): OwnNodeState {
+    const report = this.#known.livingReports.get(name);
+    if (report === undefined || report.mode === 'none') return { state: 'nobody', version: null };
+    if (isByKubeProxy(report, service)) return { state: 'kube-proxy', version: null };
+    if (!mayFollowEarly(report)) return { state: 'unknown', version: null };
+    if (this.isOverdue(report)) return { state: 'overdue', version: null };
+    const isKnown = version !== null && isReached(toVersion(report.programmed.earlyslices), 1, version);
+    return { state: isKnown ? 'done' : 'missing', version };
   }
 
   /** The names of a pool's candidates where kube-proxy serves a Service, in order. */
@@ -215,7 +233,7 @@ function groupBy(
 }
 
 /** Whether kube-proxy serves a Service on a node. */
-export function isByKubeProxy({ mode, left }: NodeReport, service: string): boolean {
+function isByKubeProxy({ mode, left }: NodeReport, service: string): boolean {
   return mode === 'kube-proxy' || left?.[service] !== undefined;
 }
 
@@ -350,6 +368,22 @@ export function toEndpointText(
 /** Whether an endpoint serves, and does not end: with `ready: false`, on its own node first. */
 export function isPrepared(conditions: EarlyEndpoint['conditions']): boolean {
   return conditions?.serving === true && conditions.terminating !== true;
+}
+
+/** The version since which the first early EndpointSlice has such an endpoint of a pod as it is; null where none has. */
+export function findEndpointSince(
+  { uidToSlices, earlySlices, sliceToSince }: Known,
+  uid: string,
+  isIt: (endpoint: EarlyEndpoint, slice: EarlySlice) => boolean,
+): string | null {
+  for (const key of uidToSlices.get(uid) ?? []) {
+    const slice = earlySlices.get(key);
+    const own = (slice?.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
+    const endpoint = own.find((one) => slice !== undefined && isIt(one, slice));
+    if (slice !== undefined && endpoint !== undefined)
+      return sliceToSince.get(key)?.get(toEndpointText(endpoint, slice)) ?? null;
+  }
+  return null;
 }
 
 /** Endpoints that have not changed keep their version: whoever waits for one of them does not wait for what came after it. */

@@ -14,8 +14,14 @@ import {
 } from '../../lib/api/endpoints.ts';
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { isNodeReady, isProgrammed, mayFollowEarly, readZone } from '../../lib/api/node.ts';
-import { isByKubeProxy, isPrepared, toEndpointText } from '../cache/nodes.ts';
+import { isNodeReady, readZone } from '../../lib/api/node.ts';
+import {
+  type OwnNodeState,
+  findEndpointSince,
+  isPrepared,
+  listChangedEndpoints,
+  toEndpointText,
+} from '../cache/nodes.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -112,29 +118,11 @@ function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boole
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
 }
 
-/** Whether connections are translated on the endpoint's own node only. */
-export function isLocal({ spec }: Service): boolean {
-  return spec.externalTrafficPolicy === 'Local';
-}
-
-/** How far a pod's own node is with a pod of a Service with policy Local. */
-export interface OwnNodeState {
-  readonly state: 'done' | 'missing' | 'nobody' | 'unknown' | 'overdue' | 'kube-proxy';
-  /** The version that it is to have; null where it is not asked for one. */
-  readonly version: string | null;
-}
-
 /** Whether a pod's own node can take what others send there before Kubernetes calls the pod ready, and has the pod. */
 export function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): OwnNodeState {
-  const report = view.livingReports.get(endpoint.node ?? '');
   const { namespace, name } = service.metadata;
-  if (report === undefined || report.mode === 'none') return { state: 'nobody', version: null };
-  if (isByKubeProxy(report, `${namespace}/${name}`)) return { state: 'kube-proxy', version: null };
-  if (!mayFollowEarly(report)) return { state: 'unknown', version: null };
-  if (view.candidates.isOverdue(report)) return { state: 'overdue', version: null };
   const version = findSince(endpoint, service, view, true);
-  const isKnown = version !== null && isProgrammed(report, 'earlyslices', version);
-  return { state: isKnown ? 'done' : 'missing', version };
+  return view.candidates.judgeOwnNode(endpoint.node ?? '', `${namespace}/${name}`, version);
 }
 
 /**
@@ -142,26 +130,27 @@ export function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: C
  * none has.
  */
 export function findSince(
-  endpoint: WantedEndpoint,
-  { metadata: { uid } }: Service,
+  wanted: WantedEndpoint,
+  service: Service,
   view: ClusterView,
   isForOwnNode = false,
 ): string | null {
-  if (!endpoint.ready) return null;
-  for (const key of view.uidToSlices.get(endpoint.pod.uid) ?? []) {
-    const slice = view.earlySlices.get(key);
-    const isOwn = slice?.metadata.ownerReferences?.some((one) => one.uid === uid) === true;
-    if (slice === undefined || !isOwn || readGroupText(slice) !== toGroupText(endpoint)) continue;
-    const found = (slice.endpoints ?? []).find(
-      ({ addresses, targetRef, conditions }) =>
-        targetRef?.uid === endpoint.pod.uid &&
-        addresses[0] === endpoint.address &&
-        (conditions?.ready === true || (isForOwnNode && isPrepared(conditions))),
-    );
-    if (found !== undefined) return readSince(view, { key, slice, endpoint: found });
-  }
-  return null;
+  if (!wanted.ready) return null;
+  const group = toGroupText(wanted);
+  const isReady = ({ conditions }: EarlyEndpoint) =>
+    conditions?.ready === true || (isForOwnNode && isPrepared(conditions));
+  return findEndpointSince(view, wanted.pod.uid, (endpoint, slice) => {
+    const isIt = isOf(slice, service) && readGroupText(slice) === group;
+    return isIt && endpoint.addresses[0] === wanted.address && isReady(endpoint);
+  });
 }
+
+/** For the gates of pods whose endpoints are others now, or of another version. */
+export const watchEndpoints: Kind['watches'][number] = {
+  source: 'earlySlices',
+  toKeys: (change, { uidToPods }) =>
+    [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]),
+};
 
 /** The version since which a slice has an endpoint of it as it is; null where that is not known. */
 export function readSince(
@@ -347,12 +336,10 @@ function nextEarlySlicesStep(key: string, view: ClusterView): Step {
 
 function wait(service: Service, { untilMs, prepared }: Wanted): Step {
   if (untilMs === Infinity && prepared.length === 0) return nothing;
-  const dueMs = untilMs === Infinity ? null : untilMs;
-  const why = 'pods that are to come or go';
-  if (prepared.length === 0) return { does: 'wait', waitsFor: 'time', why, untilMs: dueMs };
   const isStill = (later: ClusterView) =>
     prepared.every((endpoint) => judgeOwnNode(endpoint, service, later).state !== 'done');
-  return { does: 'wait', waitsFor: 'nodes', why, untilMs: dueMs, isStill };
+  const dueMs = untilMs === Infinity ? null : untilMs;
+  return { does: 'wait', waitsFor: 'nodes', why: 'pods that are to come or go', untilMs: dueMs, isStill };
 }
 
 /** In the order of their names. One that is being deleted is not there. */
@@ -398,7 +385,12 @@ function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterV
 
 /** Whether only its own node is to have an endpoint as yet. What that one never takes, Kubernetes' own EndpointSlices publish. */
 function isForOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): boolean {
-  if (!isLocal(service) || !endpoint.ready || service.spec.publishNotReadyAddresses) return false;
+  if (
+    service.spec.externalTrafficPolicy !== 'Local' ||
+    !endpoint.ready ||
+    service.spec.publishNotReadyAddresses
+  )
+    return false;
   return (
     findSince(endpoint, service, view) === null && judgeOwnNode(endpoint, service, view).state !== 'done'
   );

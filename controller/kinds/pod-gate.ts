@@ -6,15 +6,13 @@ import {
   type WantedEndpoint,
   listReadyFamilies,
   findSince,
+  watchEndpoints,
   readSince,
-  isLocal,
   judgeOwnNode,
-  type OwnNodeState,
 } from './endpoints.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import {
-  type EarlySlice,
   listClosedGates,
   listGates,
   readPodWeight,
@@ -22,13 +20,11 @@ import {
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import { type Known, type DeviceBalancer, type OverdueNode, watchReadiness } from '../cache/known.ts';
-import { listChangedEndpoints } from '../cache/nodes.ts';
+import { type DeviceBalancer, type OverdueNode, watchReadiness } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
-import { leaseDurationMs } from '../../lib/api/node.ts';
 import { parseAddress } from '../../lib/net.ts';
 import { findAllocations } from './allocations.ts';
 
@@ -54,7 +50,7 @@ export const pod: Kind = {
         ]),
     },
     watchReadiness((node, { nodeToPods }) => nodeToPods.get(node) ?? []),
-    { source: 'earlySlices', toKeys: listChanged },
+    watchEndpoints,
     {
       source: 'deviceBalancers',
       part: ({ gated, addresses }) => [gated, addresses],
@@ -74,28 +70,13 @@ export const pod: Kind = {
   mayRepeat: true,
 };
 
-/** The pods whose endpoints are others now, or of another version. */
-function listChanged(change: Change<EarlySlice>, { uidToPods }: Known): string[] {
-  return [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]);
-}
-
 /** What opens a gate. Published: docs/services-reference.md has a row for each. */
 interface Verdict {
-  readonly reason: GateReason;
+  readonly reason: (typeof doneReasons)[number][1] | 'NoService' | 'Refused';
   readonly message: string;
   readonly event?: StepEvent;
   readonly overdue?: readonly OverdueNode[];
 }
-
-type GateReason =
-  | 'LBHealthy'
-  | 'NoService'
-  | 'NotFollowed'
-  | 'NodePorts'
-  | 'Timeout'
-  | 'Refused'
-  | 'KubeProxy'
-  | 'NoLivingNode';
 
 /**
  * Nodes have an endpoint within a second, and a device within two minutes. Who waits for longer waits for something that is broken, and new pods
@@ -103,8 +84,8 @@ type GateReason =
  */
 export const timeoutMs = 3 * 60_000;
 
-/** For so long a Lease counts: whoever lives has been heard. */
-const aliveMs = leaseDurationMs;
+/** For so long a Lease counts (leaseDurationMs): whoever lives has been heard. */
+const aliveMs = 40_000;
 
 /**
  * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
@@ -180,7 +161,7 @@ const doneReasons = [
   ['nobody', 'NoLivingNode'],
   ['unknown', 'NotFollowed'],
   ['node ports', 'NodePorts'],
-] as const satisfies readonly (readonly [Awaited['state'], GateReason])[];
+] as const satisfies readonly (readonly [Awaited['state'], string])[];
 
 function judgeDone(awaited: readonly Awaited[]): Verdict {
   const [state, reason] =
@@ -248,11 +229,14 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     const isLost = listReadyFamilies(service).includes(endpoint.family);
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
     if (readAnnotation(service, 'dataplane') === 'kube-proxy')
-      return [{ state: 'kube-proxy', explain: () => 'the Service is left to kube-proxy' }];
+      return [{ state: 'kube-proxy', explain: () => 'the Service asks for kube-proxy' }];
     if (!endpoint.ready) return [{ state: 'missing', explain: () => 'the pod is about to be evicted' }];
     const version = findSince(endpoint, service, view);
     const pools = [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))];
-    const place = isLocal(service) && version === null ? judgePlace(endpoint, service, view) : null;
+    const place =
+      service.spec.externalTrafficPolicy === 'Local' && version === null
+        ? judgePlace(endpoint, service, view)
+        : null;
     if (place !== null && place.state !== 'done') return [place];
     return pools.map((pool) => judgeNodes({ version, pool, service }, view));
   });
@@ -273,7 +257,7 @@ function judgePlace(endpoint: WantedEndpoint, service: Service, view: ClusterVie
   return { state: judged.state, explain, listOverdue, ...(version === null ? {} : { ask }) };
 }
 
-const explainPlace: Readonly<Record<OwnNodeState['state'], string>> = {
+const explainPlace: Readonly<Record<ReturnType<typeof judgeOwnNode>['state'], string>> = {
   done: '',
   missing: 'nodes do not send connections to the pod yet: NODE, its own',
   nobody: 'no balancer lives on the pod’s node NODE',

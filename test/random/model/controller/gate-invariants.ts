@@ -11,8 +11,8 @@ interface Condition {
   readonly reason: string;
 }
 
-/** Ten minutes, but for what dates in objects are rounded to. */
-const timeoutMs = 599_000;
+/** Three minutes, but for what dates in objects are rounded to. */
+const timeoutMs = 179_000;
 
 /** What gates promise, at each write: G1, G2 and G3. */
 export class GateInvariants {
