@@ -87,7 +87,7 @@ export class CandidateNodes {
     return isReached(progress[kind], kind === 'earlyslices' ? followers.length : reports.length, version);
   }
 
-  /** Whether a gate has waited for a node in vain, and the node has not caught up since. */
+  /** Whether a gate has waited for a node without success, and the node has not caught up since. */
   isOverdue({ node, programmed }: NodeReport): boolean {
     const version = this.#overdue.get(node);
     return version !== undefined && !isReached(toVersion(programmed.earlyslices), 1, version);

@@ -84,7 +84,7 @@ interface Verdict {
  */
 export const timeoutMs = 3 * 60_000;
 
-/** For so long a Lease counts (leaseDurationMs): whoever lives has been heard. */
+/** For so long a Lease counts (leaseDurationMs): whoever lives was received. */
 const aliveMs = 40_000;
 
 /**
@@ -266,7 +266,7 @@ const explainPlace: Readonly<Record<ReturnType<typeof judgeOwnNode>['state'], st
   'kube-proxy': 'kube-proxy serves the Service on the pod’s node NODE',
 };
 
-/** What the holders of one pool's addresses are to have. */
+/** What the candidates of one pool are to have. */
 interface NodesQuery {
   /** Null while no early EndpointSlice has the pod. */
   readonly version: string | null;

@@ -110,28 +110,20 @@ class GateWorld {
   }
 
   #write({ method, path, body }: ObjectWrite): WriteAnswer {
-    if (path.includes('/pods/')) return this.#open(path.split('/')[6] ?? '', body as never);
+    const parts = path.split('/');
+    if (path.includes('/pods/')) return this.#open(parts[6] ?? '', body as never);
     if (this.refusal !== null) return this.refusal;
-    const name = method === 'POST' ? '' : (path.split('/').at(-1) ?? '');
-    if (method === 'DELETE') {
-      this.put('earlySlices', `apps/${name}`, null, `EndpointSlice/apps/${name}`);
-      return { outcome: 'taken', detail: '', version: null };
-    }
+    const { endpoints, metadata } = body as unknown as EarlySlice;
+    const key = `apps/${method === 'POST' ? metadata.name : (parts.at(-1) ?? '')}`;
     this.version += 1;
     const version = String(this.version);
-    const known = this.#cache.view(nowMs).earlySlices.get(`apps/${name}`);
-    const { endpoints, metadata } = body as unknown as EarlySlice;
-    const key = known === undefined ? `apps/${metadata.name}` : `apps/${name}`;
-    const step = { does: 'write', write: { key, body } } as unknown as Step;
-    const changed = {
-      ...known?.metadata,
-      resourceVersion: version,
-      generation: (known?.metadata.generation ?? 0) + 1,
-    };
-    const after =
-      known === undefined ? makeEarlySlice(step, version) : { ...known, endpoints, metadata: changed };
-    this.put('earlySlices', key, after as EarlySlice, `EndpointSlice/${key}`);
-    return { outcome: 'taken', detail: '', version };
+    const known = this.#cache.view(nowMs).earlySlices.get(key);
+    const next = { resourceVersion: version, generation: (known?.metadata.generation ?? 0) + 1 };
+    const made = () => makeEarlySlice({ does: 'write', write: { key, body } } as unknown as Step, version);
+    const changed =
+      known === undefined ? made() : { ...known, endpoints, metadata: { ...known.metadata, ...next } };
+    this.put('earlySlices', key, method === 'DELETE' ? null : changed, `EndpointSlice/${key}`);
+    return { outcome: 'taken', detail: '', version: method === 'DELETE' ? null : version };
   }
 
   #open(name: string, { status }: { status: { conditions: { reason: string }[] } }): WriteAnswer {
