@@ -48,12 +48,7 @@ export class EarlyEndpoints {
   readonly #waiting = new Map<string, readonly string[]>();
   /** The same of those that end: the controller times how long nodes take to report it. */
   readonly #ending = new Map<string, readonly string[]>();
-  readonly #node: string;
   #isFollowing = false;
-
-  constructor(node: string) {
-    this.#node = node;
-  }
 
   /** Versions of early slices with pods that get connections by the early word alone, or end by it. */
   get awaited(): readonly string[] {
@@ -100,11 +95,12 @@ export class EarlyEndpoints {
     this.#ending.delete(service);
   }
 
-  /** What counts of both, as slices: of Kubernetes' own the same objects where nothing differs. */
+  /** What counts of both on a node, as slices: of Kubernetes' own the same objects where nothing differs. */
   merge(
     service: string,
     slices: readonly ServiceSlice[],
     early: readonly EarlySlice[],
+    node: string,
   ): readonly ServiceSlice[] {
     const pods = this.#serviceToPods.get(service);
     this.#waiting.delete(service);
@@ -115,7 +111,7 @@ export class EarlyEndpoints {
     const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
     const addressToReported = Map.groupBy(reported, ({ addresses }) => addresses[0] ?? '');
     const isEarly = (endpoint: EarlyEndpoint) =>
-      isMeant(endpoint, this.#node) &&
+      isMeant(endpoint, node) &&
       judge(
         endpoint,
         pods.get(describePod(endpoint)),
@@ -139,9 +135,8 @@ function listVersions(early: Iterable<EarlySlice>, isChosen: (endpoint: EarlyEnd
 }
 
 /** Whether an endpoint is for a node: with policy Local its own node gets it first, as one that serves and is not ready. */
-function isMeant({ conditions, nodeName }: EarlyEndpoint, node: string): boolean {
-  return conditions?.ready === true || (conditions?.serving === true && nodeName === node);
-}
+const isMeant = ({ conditions, nodeName }: EarlyEndpoint, node: string): boolean =>
+  conditions?.ready === true || (conditions?.serving === true && nodeName === node);
 
 /** Whether the early word counts for one that is meant. */
 function judge(
@@ -217,7 +212,7 @@ export class ServiceIndex {
   readonly #serviceToSlices = new Map<string, Map<string, ServiceSlice>>();
   readonly #serviceToEarlySlices = new Map<string, Map<string, EarlySlice>>();
   /** What counts of early slices. */
-  readonly early: EarlyEndpoints;
+  readonly early = new EarlyEndpoints();
   /** What slices have lost. */
   readonly left = new LeftEndpoints();
   /** Service to the addresses that VirtualIPs give it, each with the UID that it is given to. */
@@ -236,7 +231,6 @@ export class ServiceIndex {
 
   constructor(node: string) {
     this.#node = node;
-    this.early = new EarlyEndpoints(node);
   }
 
   /** Of this node, as its Node says; null where it has none, or is not known. */
@@ -403,7 +397,7 @@ export class ServiceIndex {
     const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
-      slices: [...this.early.merge(key, slices, early), ...this.left.list(key)],
+      slices: [...this.early.merge(key, slices, early, this.#node), ...this.left.list(key)],
       weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
       addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),

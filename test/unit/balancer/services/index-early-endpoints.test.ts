@@ -46,13 +46,13 @@ const toEarly = (said: readonly Said[]): EarlySlice => earlySlices.schema.parse(
 
 /** Both sides' words, one after the other, and who takes connections. */
 class Sides {
-  readonly endpoints;
-
+  readonly endpoints = new EarlyEndpoints();
+  readonly #node: string;
   #slice = toSlice([]);
   #early = toEarly([]);
 
   constructor(node = 'n1') {
-    this.endpoints = new EarlyEndpoints(node);
+    this.#node = node;
   }
 
   tell(...said: readonly Said[]): this {
@@ -69,7 +69,7 @@ class Sides {
   }
 
   get merged(): readonly ServiceSlice[] {
-    return this.endpoints.merge(key, [this.#slice], [this.#early]);
+    return this.endpoints.merge(key, [this.#slice], [this.#early], this.#node);
   }
 
   /** Addresses that take connections, as any is ready. */
@@ -197,9 +197,9 @@ describe('a pod of an early slice', () => {
 
 test('without early slices, slices are the same objects as before', () => {
   const slices = [toSlice([a('r')])];
-  expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
+  expect(sides.endpoints.merge(key, slices, [], 'n1')).toBe(slices);
   sides.tellEarly(a('r')).tellEarly();
-  expect(sides.endpoints.merge(key, slices, [])).toBe(slices);
+  expect(sides.endpoints.merge(key, slices, [], 'n1')).toBe(slices);
   expect(sides.endpoints.awaited).toEqual([]);
 });
 

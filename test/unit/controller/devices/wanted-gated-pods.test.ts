@@ -69,15 +69,15 @@ test('a gate opens when the device has the pod, which stays there until Kubernet
   expect(world.takeCalls()).toEqual([]);
 });
 
-test.each<[string, () => void]>([
-  ['whose containers fail before that', () => world.put('pods', makeGated({ ContainersReady: 'False' }))],
-  ['whose node dies before that', () => world.put('nodes', makeNode('w1', {}, undefined, 'Unknown'))],
-  ['whose node died later', () => world.put('pods', makeGated({ [gateType]: 'True', Ready: 'False' }))],
-])('a pod %s gets nothing any more', async (_, fail) => {
+test.each<[string, 'pods' | 'nodes', () => never]>([
+  ['whose containers fail before that', 'pods', () => makeGated({ ContainersReady: 'False' }) as never],
+  ['whose node dies before that', 'nodes', () => makeNode('w1', {}, undefined, 'Unknown') as never],
+  ['whose node died later', 'pods', () => makeGated({ [gateType]: 'True', Ready: 'False' }) as never],
+])('a pod %s gets nothing any more', async (_, source, make) => {
   start('pods');
   await world.clock.advance(1000);
   expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
-  fail();
+  world.put(source, make());
   await world.clock.advance(1000);
   expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 0']);
   expect(world.find('apps/a')?.gated).toEqual([]);

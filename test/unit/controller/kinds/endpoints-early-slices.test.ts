@@ -52,20 +52,21 @@ describe('an endpoint', () => {
     expect(readConditions(decide([ending]))).toEqual({ ready: false, serving: true, terminating: true });
   });
 
-  const held = 'ReadinessGatesNotReady';
-  test.each<[string, string, string, string?, string?]>([
+  // Held: the kubelet has not seen that its gate is open.
+  test.each([
     ['that waits for its gate takes connections', 'True', 'gate', 'False'],
-    ['that waits for its gate on a node that is silent takes none', 'False', 'gate', 'False', held],
-    ['takes connections while its kubelet has not seen its open gate', 'True', 'open', 'False', held],
-    ['takes none when its node dies right after its gate has opened', 'False', 'open', 'False', held],
+    ['that waits for its gate on a node that is silent takes none', 'False', 'gate', 'held'],
+    ['takes connections while its kubelet has not seen its open gate', 'True', 'open', 'held'],
+    ['takes none when its node dies right after its gate has opened', 'False', 'open', 'held'],
     ['takes none when its node died later', 'True', 'open', 'False'],
     ['without a gate takes none when its node died', 'True', 'none', 'False'],
     ['without a gate takes connections', 'True', 'none', 'True'],
     ['takes connections while its node, but not the pod, is called silent', 'False', 'open', 'True'],
-  ])('%s', (title, node, gate, ready, reason = '') => {
+  ])('%s', (title, node, gate, ready) => {
+    const status = ready === 'True' ? 'True' : 'False';
     const conditions = [
       { type: 'ContainersReady', status: 'True' },
-      { type: 'Ready', status: ready, reason },
+      { type: 'Ready', status, reason: ready === 'held' ? 'ReadinessGatesNotReady' : '' },
       { type: gateType, status: gate === 'open' ? 'True' : 'False' },
     ];
     const readinessGates = gate === 'none' ? [] : [{ conditionType: gateType }];
@@ -275,10 +276,10 @@ describe('slices go', () => {
   test('what somebody changed by hand is mended', () => {
     const [slice] = slices;
     if (slice === undefined) throw new Error('no slice');
-    const { 'service.kubernetes.io/headless': _, ...labels } = slice.metadata.labels ?? {};
+    const { 'service.kubernetes.io/headless': headless, ...labels } = slice.metadata.labels ?? {};
     // The second one is of an earlier version.
     const older = { ...slice, metadata: { ...slice.metadata, labels } };
-    const body = { metadata: { labels: { 'service.kubernetes.io/headless': '' } } };
+    const body = { metadata: { labels: { 'service.kubernetes.io/headless': headless } } };
     for (const changed of [{ ...slice, endpoints: [] }, older])
       expect(decide([makePod('apps/p')], { slices: [changed] })).toMatchObject({
         write: { method: 'PATCH', body },

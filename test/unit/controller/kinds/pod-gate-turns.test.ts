@@ -113,17 +113,21 @@ class GateWorld {
     const parts = path.split('/');
     if (path.includes('/pods/')) return this.#open(parts[6] ?? '', body as never);
     if (this.refusal !== null) return this.refusal;
-    const { endpoints, metadata } = body as unknown as EarlySlice;
+    const { metadata } = body as EarlySlice;
     const key = `apps/${method === 'POST' ? metadata.name : (parts.at(-1) ?? '')}`;
-    this.version += 1;
-    const version = String(this.version);
-    const known = this.#cache.view(nowMs).earlySlices.get(key);
-    const next = { resourceVersion: version, generation: (known?.metadata.generation ?? 0) + 1 };
-    const made = () => makeEarlySlice({ does: 'write', write: { key, body } } as unknown as Step, version);
-    const changed =
-      known === undefined ? made() : { ...known, endpoints, metadata: { ...known.metadata, ...next } };
-    this.put('earlySlices', key, method === 'DELETE' ? null : changed, `EndpointSlice/${key}`);
+    const version = String((this.version += 1));
+    const after = method === 'DELETE' ? null : this.#change(key, body, version);
+    this.put('earlySlices', key, after, `EndpointSlice/${key}`);
     return { outcome: 'taken', detail: '', version: method === 'DELETE' ? null : version };
+  }
+
+  #change(key: string, body: unknown, resourceVersion: string): EarlySlice {
+    const known = this.#cache.view(nowMs).earlySlices.get(key);
+    if (known === undefined)
+      return makeEarlySlice({ does: 'write', write: { key, body } } as unknown as Step, resourceVersion);
+    const generation = known.metadata.generation + 1;
+    const metadata = { ...known.metadata, resourceVersion, generation };
+    return { ...known, endpoints: (body as EarlySlice).endpoints, metadata };
   }
 
   #open(name: string, { status }: { status: { conditions: { reason: string }[] } }): WriteAnswer {
