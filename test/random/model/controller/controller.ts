@@ -1,7 +1,7 @@
 import {
   type StepKey,
   type Settings,
-  type WaitsFor,
+  type OverdueNode,
   type Affected,
   isWoken,
 } from '../../../../controller/cache/known.ts';
@@ -27,6 +27,8 @@ import { getKind } from '../../../support/fakes/service-steps.ts';
 /** What is tried: the product's, or a broken one. */
 export type Decide = (key: StepKey, world: ClusterView) => Step;
 
+type WaitStep = Extract<Step, { does: 'wait' }>;
+
 /** How a request ends. */
 type Outcome = 'done' | 'never sent' | 'answer lost';
 
@@ -38,6 +40,8 @@ interface InFlight {
   readonly object: string;
   readonly before: string | null;
   readonly readPath: string | null;
+  /** What its step says of nodes. */
+  readonly overdue: readonly OverdueNode[];
   isConfirmed: boolean;
   /** The API's version then. */
   confirmedVersion: number;
@@ -87,7 +91,9 @@ export class SimulatedController {
   readonly #complain: (complaint: string) => void;
   readonly #confirm: (version: number) => void;
   /** What for, and until when by a clock that never jumps. */
-  readonly #keyToWait = new Map<string, { readonly waitsFor: WaitsFor; readonly untilMs: number | null }>();
+  readonly #keyToWait = new Map<string, Pick<WaitStep, 'waitsFor' | 'untilMs' | 'isStill'>>();
+  /** Since when a key waits, turn after turn, by the same clock. */
+  readonly #keyToSince = new Map<string, number>();
   #inFlight: InFlight[] = [];
   /** A kind whose watch is silent, and nobody knows; and whether it does not run at all, and goes on later. */
   frozen: Kind | null = null;
@@ -155,18 +161,21 @@ export class SimulatedController {
 
   #step(key: string): void {
     this.#keyToWait.delete(key);
-    const step = this.#decide(parseKey(key), this.#world);
+    const sinceMs = this.#keyToSince.get(key) ?? this.#nowMs();
+    const step = this.#decide(parseKey(key), { ...this.#world, waitedMs: this.#nowMs() - sinceMs });
+    if (step.does === 'nothing') this.#keyToSince.delete(key);
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
-      this.#keyToWait.set(key, { waitsFor: step.waitsFor, untilMs });
+      this.#keyToWait.set(key, { ...step, untilMs });
+      this.#keyToSince.set(key, sinceMs);
     }
     if (step.does !== 'write') return;
     const waitMs = this.#waitForRepeated(key, step.write);
     if (waitMs > 0) this.#keyToWait.set(key, { waitsFor: 'time', untilMs: this.#nowMs() + waitMs });
-    else this.#inFlight.push(this.#toInFlight(key, step.write));
+    else this.#inFlight.push({ ...this.#toInFlight(key, step.write), overdue: step.overdue ?? [] });
   }
 
-  #toInFlight(key: string, write: Write): InFlight {
+  #toInFlight(key: string, write: Write): Omit<InFlight, 'overdue'> {
     const object = `${write.kind}/${write.key}`;
     const readPath = getKind(parseKey(key).kind).findReadPath?.(write) ?? null;
     const isConfirmed = write.confirm.length === 0;
@@ -212,6 +221,7 @@ export class SimulatedController {
     if (status !== null && status < 300) {
       const after = this.#api.list(write.kind).get(write.key)?.metadata.resourceVersion ?? null;
       this.#writes.add(key, { ...own, after });
+      this.#affect(this.#cache.markOverdue(one.overdue));
     }
     this.#note(key, write, status ?? 0);
     return describe(write, status);
@@ -269,7 +279,10 @@ export class SimulatedController {
   #affect({ keys, wakes }: Affected): void {
     for (const key of keys)
       if (this.#own.some(({ name }) => name === key.kind)) this.#due.add(formatKey(key));
-    for (const [key, { waitsFor }] of this.#keyToWait) if (isWoken(waitsFor, wakes)) this.#due.add(key);
+    if (wakes.size === 0) return;
+    const world = this.#world;
+    for (const [key, { waitsFor, isStill }] of this.#keyToWait)
+      if (isWoken(waitsFor, wakes) && isStill?.(world) !== true) this.#due.add(key);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Cluster, Leaders } from './cluster.ts';
 import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
-import { isReadyIn, listOwnGates, isTrue, isReadyButForUs, findOwner } from './pod-facts.ts';
+import { isReadyIn, listOwnGates, isTrue, isReadyButForUs, findOwner, OverdueNodes } from './pod-facts.ts';
 import { isForUs, services } from '../../../../lib/api/service.ts';
 import { listIps } from './invariants.ts';
 import { parseObjectName } from '../../../../lib/net.ts';
@@ -11,14 +11,19 @@ interface Condition {
   readonly reason: string;
 }
 
-/** Three minutes, but for what dates in objects are rounded to. */
-const timeoutMs = 179_000;
+/** A gate waits for three minutes, and for 40 seconds where no node lives; but for what dates in objects are rounded to. */
+const [timeoutMs, aliveMs] = [179_000, 39_000];
 
 /** What gates promise, at each write: G1, G2 and G3. */
 export class GateInvariants {
   readonly #cluster: Cluster;
   /** `SLICE POD` to when the slice came to call the pod ready, and after how many writes. */
   readonly #readyToWritten = new Map<string, { readonly ms: number; readonly order: number }>();
+  /** Pods, by their uids, to when their containers were ready first: their gates cannot have waited for longer. */
+  readonly #uidToReadyMs = new Map<string, number>();
+  readonly #overdue = new OverdueNodes();
+  /** Services, by their uids, that had another policy before: a controller may not have heard of the new one. */
+  readonly #changedPolicies = new Set<string>();
   #order = 0;
   /** Of the last write that changed who may hold addresses. */
   #candidatesOrder = 0;
@@ -34,6 +39,8 @@ export class GateInvariants {
     this.#order += 1;
     if (written.kind === 'Node') this.#candidatesOrder = this.#order;
     if (written.kind === 'AddressPool' && isOtherPool(written)) this.#candidatesOrder = this.#order;
+    if (written.kind === 'Service' && readPolicy(written.before) !== readPolicy(written.after))
+      if (written.before !== null) this.#changedPolicies.add(written.before.metadata.uid);
     if (written.kind === 'EndpointSlice') return this.#checkSlice(written);
     return written.kind === 'Pod' ? this.#checkPod(written) : [];
   }
@@ -41,18 +48,40 @@ export class GateInvariants {
   /** G3: a slice is made for a Service that is there. */
   #checkSlice({ key, before, after }: Written): string[] {
     const uids = new Set([before, after].flatMap((slice) => listUids(slice)));
+    const tooEarly: string[] = [];
     for (const uid of uids) {
       const [was, is] = [before, after].map((slice) => slice !== null && isReadyIn(slice, uid));
       if (is !== true) this.#readyToWritten.delete(`${key} ${uid}`);
-      else if (was !== true)
+      else if (was !== true) {
         this.#readyToWritten.set(`${key} ${uid}`, { ms: this.#cluster.nowMs, order: this.#order });
+        tooEarly.push(...this.#findTooEarly(after, uid));
+      }
     }
     if (before === null) this.#cluster.count('early slices');
     const most = after?.endpoints?.length ?? 0;
-    return most > 100 ? [`G3: ${key} has ${most} endpoints`] : [];
+    return most > 100 ? [`G3: ${key} has ${most} endpoints`] : tooEarly;
+  }
+
+  /** G4: with policy Local other nodes hear of a pod when its own has it. */
+  #findTooEarly(slice: StoredObject | null, uid: string): string[] {
+    const service = slice === null ? null : findOwner(this.#cluster, slice);
+    const pod = [...this.#cluster.api.list('Pod').values()].find(({ metadata }) => metadata.uid === uid);
+    if (!this.#isG1Checked || service === null || pod === undefined || readPolicy(service) !== 'Local')
+      return [];
+    const own = this.#cluster.nodes.find(({ name }) => name === pod.spec?.['nodeName']);
+    const serviceUid = service.metadata.uid;
+    if (
+      own?.isRunning !== true ||
+      own.sendsTo(uid, serviceUid, true) ||
+      this.#changedPolicies.has(serviceUid)
+    )
+      return [];
+    return [`G4: other nodes hear of ${pod.metadata.name} before ${own.name}, which has it`];
   }
 
   #checkPod({ key, before, after }: Written): string[] {
+    if (after !== null && isReadyButForUs(after) && !this.#uidToReadyMs.has(after.metadata.uid))
+      this.#uidToReadyMs.set(after.metadata.uid, this.#cluster.nowMs);
     if (before === null || after === null) return [];
     return listOwnGates(after).flatMap((type) => {
       const [was, is] = [before, after].map((pod) => isTrue(pod, type));
@@ -67,28 +96,38 @@ export class GateInvariants {
     this.#cluster.count(`gates opened: ${reason}`);
     if (!isReadyButForUs(pod)) return [`G1: a gate of ${key} is open, and its containers are not ready`];
     if (reason === 'Timeout') return this.#checkTimeout(key, pod);
-    if (!this.#isG1Checked) return [];
+    const waitedMs = this.#readWaitedMs(pod);
+    if (reason === 'NoLivingNode' && waitedMs < aliveMs)
+      return [`G1: a gate of ${key} times out after ${waitedMs} ms`];
+    // kube-proxy has the pod when it is ready.
+    if (!this.#isG1Checked || reason === 'KubeProxy') return [];
     return this.#listPublishing(key, pod).flatMap((service) => {
       if (reason === 'NoService')
         return [
           `G1: a gate of ${key} is open for want of a Service, and ${service.metadata.name} selects it`,
         ];
-      return this.#listNotSending(pod, service).map(
+      return this.#listNotSending(pod, service, reason).map(
         (node) => `G1: a gate of ${key} is open, and ${node} does not send connections to it`,
       );
     });
   }
 
   #checkTimeout(key: string, pod: StoredObject): string[] {
-    const conditions = (pod.status?.['conditions'] ?? []) as readonly {
-      lastTransitionTime: string;
-      type: string;
-    }[];
-    const since = conditions.find(({ type }) => type === 'ContainersReady')?.lastTransitionTime ?? '';
-    // The controller judges by its date, which may be wrong here.
-    const isWrong = this.#cluster.controllers.some(({ dateOffsetMs }) => dateOffsetMs !== 0);
-    const waitedMs = this.#cluster.nowMs - Date.parse(since);
-    return isWrong || waitedMs >= timeoutMs ? [] : [`G1: a gate of ${key} times out after ${waitedMs} ms`];
+    const { api, nodes } = this.#cluster;
+    const waitedMs = this.#readWaitedMs(pod);
+    const services = [...api.list('Service').values()].map(({ metadata }) => metadata.uid);
+    if (waitedMs >= timeoutMs)
+      this.#overdue.add(
+        nodes.filter((node) => !services.some((uid) => node.sendsTo(pod.metadata.uid, uid))),
+        api.version,
+      );
+    else if (!this.#overdue.isAny(api.list('Lease')))
+      return [`G1: a gate of ${key} times out after ${waitedMs} ms`];
+    return [];
+  }
+
+  #readWaitedMs({ metadata: { uid } }: StoredObject): number {
+    return this.#cluster.nowMs - (this.#uidToReadyMs.get(uid) ?? Infinity);
   }
 
   /** Services whose status has an address that is theirs: the controller that leads knows of it, as it published it, or has listed all since. */
@@ -114,14 +153,14 @@ export class GateInvariants {
     });
   }
 
-  #listNotSending(pod: StoredObject, service: StoredObject): string[] {
+  #listNotSending(pod: StoredObject, service: StoredObject, reason: string): string[] {
     const { api, nodes } = this.#cluster;
     const { uid } = pod.metadata;
     const written = [...api.list('EndpointSlice')]
       .filter(([, slice]) => findOwner(this.#cluster, slice) === service)
       .flatMap(([key]) => this.#readyToWritten.get(`${key} ${uid}`) ?? []);
     const [first] = written;
-    if (first === undefined) return ['no early EndpointSlice'];
+    if (first === undefined) return reason === 'NoLivingNode' ? [] : ['no early EndpointSlice'];
     // Who may hold it changed afterwards: what the controller then knew is not known here.
     if (written.some(({ order }) => order < this.#candidatesOrder)) return [];
     const sinceMs = Math.max(...written.map(({ ms }) => ms));
@@ -129,7 +168,7 @@ export class GateInvariants {
       .filter(
         (node) => node.isRunning && node.couldServeSince(sinceMs - 1) && api.list('Node').has(node.name),
       )
-      .filter((node) => !node.sendsTo(uid, service.metadata.uid))
+      .filter((node) => reason === 'NoLivingNode' || !node.sendsTo(uid, service.metadata.uid))
       .filter(({ name }) => this.#mayHold(name, service))
       .map(({ name }) => name);
   }
@@ -145,6 +184,10 @@ export class GateInvariants {
       return (selector?.matchLabels?.zone ?? zone) === zone;
     });
   }
+}
+
+function readPolicy(service: StoredObject | null): unknown {
+  return service?.spec?.['externalTrafficPolicy'];
 }
 
 function isOtherPool({ before, after }: Written): boolean {

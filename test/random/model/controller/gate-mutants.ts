@@ -4,14 +4,15 @@ import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import type { Decide } from './controller.ts';
 import type { Step, Write } from '../../../../controller/step.ts';
-import { believeNodes } from '../believe-nodes.ts';
+import { believe as decideFrom, believeNodes } from '../believe-nodes.ts';
 import { type Mutant, skip, change } from './mutants.ts';
 
 const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
 
 /** Gates that are decided from a world that is not so. */
 function believe(make: (world: ClusterView) => ClusterView): Decide {
-  return (key, world): Step => nextStep(key, ofGates.has(key.kind) ? make(world) : world);
+  return (key, world): Step =>
+    ofGates.has(key.kind) ? decideFrom((said) => nextStep(key, said), make, world) : nextStep(key, world);
 }
 
 /** Nodes that are said to have programmed everything. */
@@ -68,6 +69,18 @@ const closing: Decide = (key, world) => {
   return { does: 'write', write, event: null };
 };
 
+/** Who serves is called ready, though its own node may not have it. */
+function callServingReady({ body, ...write }: Write): Write {
+  const slice = body as { readonly endpoints?: readonly { readonly conditions: Conditions }[] } | undefined;
+  const endpoints = slice?.endpoints?.map(({ conditions, ...endpoint }) => {
+    const ready = conditions.serving && !conditions.terminating;
+    return { ...endpoint, conditions: { ...conditions, ready } };
+  });
+  return { ...write, body: { ...slice, ...(endpoints === undefined ? {} : { endpoints }) } };
+}
+
+type Conditions = Readonly<Record<'ready' | 'serving' | 'terminating', boolean>>;
+
 function withoutUid(body: Record<string, unknown>): Write['body'] {
   const { status } = body;
   return { status: status as Record<string, string> };
@@ -76,16 +89,22 @@ function withoutUid(body: Record<string, unknown>): Write['body'] {
 /** By what is wrong with each. */
 export const gateMutants: Readonly<Record<string, Mutant>> = {
   'trusts nodes': { decide: believe(trustNodes), complaint: /^G1: .* does not send/ },
-  'takes any version of a slice': { decide: believe(forgetVersions), complaint: /^G1: .* does not send/ },
+  'takes any version of a slice': {
+    decide: believe(forgetVersions),
+    complaint: /^G1: .* does not send|^G4/,
+  },
   'sees no Service': { decide: believe(withoutServices), complaint: /^G1: .* for want of a Service/ },
   'does not wait for containers': {
     decide: believe(callReady),
     complaint: /^G1: .* containers are not ready/,
   },
   'loses patience at once': {
-    decide: (key, world) =>
-      nextStep(key, key.kind === 'Pod' ? { ...world, nowMs: world.nowMs + 590_000 } : world),
+    decide: believe((world) => ({ ...world, waitedMs: world.waitedMs + 170_000 })),
     complaint: /^G1: .* times out after/,
+  },
+  'tells all nodes of a pod at once': {
+    decide: change((write) => (write.kind === 'EndpointSlice' ? callServingReady(write) : write)),
+    complaint: /^G4/,
   },
   'closes gates again': { decide: closing, complaint: /^G2/ },
   'deletes no slice': {

@@ -1,5 +1,5 @@
 import type { Cluster } from './cluster.ts';
-import { isReadyButForUs, listOwnGates, isTrue, findOwner } from './pod-facts.ts';
+import { isReadyButForUs, isNodeReady, listOwnGates, isTrue, findOwner } from './pod-facts.ts';
 import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { isForUs, services } from '../../../../lib/api/service.ts';
 
@@ -10,6 +10,7 @@ export function findGateFaults(cluster: Cluster): string[] {
   return [
     ...pods
       .filter(([, pod]) => pod.metadata.deletionTimestamp === undefined && isReadyButForUs(pod))
+      .filter(([, pod]) => isNodeReady(cluster.api.list('Node').get(String(pod.spec?.['nodeName']))))
       .flatMap(([key, pod]) => listOwnGates(pod).map((type) => ({ key, type, isOpen: isTrue(pod, type) })))
       .filter(({ isOpen }) => !isOpen)
       .map(({ key, type }) => `the gate ${type} of ${key} stays closed`),

@@ -147,9 +147,11 @@ export class SimulatedNode {
     return [...this.#table.keys()].filter((name) => this.serves(name, uid));
   }
 
-  /** Whether its kernel sends connections to a Service, by its uid, to a pod as well, by its uid. */
-  sendsTo(pod: string, service: string): boolean {
-    return [...this.#slices.values()].some((slice) => isReadyIn(slice, pod) && isOwnedBy(slice, service));
+  /** Whether its kernel sends connections to a Service, by its uid, to a pod as well, by its uid; with policy Local, to its own first. */
+  sendsTo(pod: string, service: string, isOwn = false): boolean {
+    return [...this.#slices.values()].some(
+      (slice) => isReadyIn(slice, pod, isOwn) && isOwnedBy(slice, service),
+    );
   }
 
   /** Whether its Lease has lived all the time since a moment, and lives. */

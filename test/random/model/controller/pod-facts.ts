@@ -1,7 +1,7 @@
 /** What pods and early EndpointSlices say, read apart from the product's own code. */
 import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import type { Cluster } from './cluster.ts';
-import { earlyServiceLabel } from '../../../../lib/api/vipnat.ts';
+import { earlyServiceLabel, reportAnnotations } from '../../../../lib/api/vipnat.ts';
 
 /** A further type of gates that this controller opens. */
 export const otherGate = 'example.com/load-balancer-ready';
@@ -34,15 +34,43 @@ export function isReadyButForUs(pod: StoredObject): boolean {
   return isTrue(pod, 'ContainersReady') && (!isForeign || isTrue(pod, foreignGate));
 }
 
-/** Whether an early EndpointSlice calls a pod ready, by its uid. */
-export function isReadyIn({ endpoints = [] }: StoredObject, uid: string): boolean {
+/** Whether an early EndpointSlice calls a pod ready, by its uid; for its own node it is enough that it serves. */
+export function isReadyIn({ endpoints = [] }: StoredObject, uid: string, isOwn = false): boolean {
   return endpoints.some((endpoint) => {
     const { conditions, targetRef } = endpoint as {
-      conditions: { ready: boolean };
+      conditions: { ready: boolean; serving: boolean; terminating: boolean };
       targetRef: { uid: string };
     };
-    return targetRef.uid === uid && conditions.ready;
+    const isPrepared = isOwn && conditions.serving && !conditions.terminating;
+    return targetRef.uid === uid && (conditions.ready || isPrepared);
   });
+}
+
+/** Whether a Node says that pods run there. */
+export function isNodeReady(node: StoredObject | undefined): boolean {
+  const ready = listConditions(node?.status).find(({ type }) => type === 'Ready');
+  return node !== undefined && (ready === undefined || ready.status === 'True');
+}
+
+/** Nodes that had a gate wait in vain, to what the API had by then: until they report that, no gate waits for them. */
+export class OverdueNodes {
+  readonly #nodeToVersion = new Map<string, number>();
+
+  add(nodes: readonly { readonly name: string }[], version: number): void {
+    for (const { name } of nodes) this.#nodeToVersion.set(name, version);
+  }
+
+  /** Whether one of them has not caught up, by the Leases. */
+  isAny(leases: ReadonlyMap<string, StoredObject>): boolean {
+    return [...this.#nodeToVersion].some(([node, version]) => {
+      const [, lease] = [...leases].find(([key]) => key.endsWith(`vipnat-lb-${node}`)) ?? [];
+      const said = (lease?.metadata['annotations'] as Record<string, string> | undefined) ?? {};
+      const { earlyslices = '0' } = JSON.parse(said[reportAnnotations.programmed] ?? '{}') as {
+        earlyslices?: string;
+      };
+      return Number(earlyslices) < version;
+    });
+  }
 }
 
 /** Whether an EndpointSlice belongs to a Service, by its uid. */

@@ -4,14 +4,24 @@ import type { World } from './world.ts';
 import type { MachineKernel } from './machine-kernel.ts';
 import type { Machine } from './machine.ts';
 import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
-import { listOwnGates, isTrue, listConditions, isReadyButForUs } from '../controller/pod-facts.ts';
+import {
+  listOwnGates,
+  isTrue,
+  listConditions,
+  isReadyButForUs,
+  isNodeReady,
+  OverdueNodes,
+} from '../controller/pod-facts.ts';
 import { isSelected } from './slice-controller.ts';
 
 /** A Lease that is older may be over for who judges it. */
 const livingMs = 35_000;
 
-/** A gate opens anyway after this. */
-const maxWaitMs = 599_000;
+/** A gate opens anyway after three minutes, and after 40 seconds where no node lives. */
+const limits: Readonly<Record<string, number>> = { Timeout: 179_000, NoLivingNode: 39_000 };
+
+/** A controller knows of a Node by then. */
+const knownMs = 20_000;
 
 const leases = toLeaseResource('vipnat-system');
 
@@ -20,6 +30,10 @@ export class GateWatch {
   readonly #world: World;
   /** Kernels to what each has sent connections to since its boot: `SERVICE POD`, by their UIDs. */
   readonly #kernelToSent = new WeakMap<MachineKernel, Set<string>>();
+
+  /** Pods, by their UIDs, to when their containers were ready first: their gates cannot have waited for longer. */
+  readonly #uidToReadyMs = new Map<string, number>();
+  readonly #overdue = new OverdueNodes();
 
   constructor(world: World) {
     this.#world = world;
@@ -38,6 +52,9 @@ export class GateWatch {
   }
 
   noteWrite({ kind, key, before, after }: Written): void {
+    const now = this.#world.clock.date().getTime();
+    if (kind === 'Pod' && after !== null && isReadyButForUs(after))
+      this.#uidToReadyMs.set(after.metadata.uid, this.#uidToReadyMs.get(after.metadata.uid) ?? now);
     if (kind !== 'Pod' || before === null || after === null || before.metadata.uid !== after.metadata.uid)
       return;
     for (const type of listOwnGates(after)) {
@@ -79,7 +96,12 @@ export class GateWatch {
     const reason = condition?.reason ?? '';
     this.#world.count(`gates opened: ${reason}`);
     if (!isReadyButForUs(pod)) return [`the gate of ${key} is open, and its containers are not ready`];
-    if (reason === 'Timeout') return this.#judgeTimeout(key, pod);
+    const node = String(pod.spec?.['nodeName']);
+    const own = this.#world.machines.find(({ name }) => name === node);
+    const isLong = own !== undefined && this.#world.clock.now() - own.endingMs > knownMs;
+    if (isLong && !isNodeReady(this.#world.api.objects.list('Node').get(node)))
+      return [`the gate of ${key} is open, and its node is not ready`];
+    if (limits[reason] !== undefined) return this.#judgeTimeout(key, pod, reason);
     if (reason === 'NoService') return [];
     return this.#listServices(pod).flatMap(({ vip, service: { metadata, spec } }) => {
       const annotations = pod.metadata['annotations'] as Record<string, string> | undefined;
@@ -111,11 +133,22 @@ export class GateWatch {
     return own?.isEnding === true || isLately || life?.toldNodes.judge(node, 0) === true;
   }
 
-  #judgeTimeout(key: string, pod: StoredObject): string[] {
-    const since =
-      listConditions(pod.status).find(({ type }) => type === 'ContainersReady')?.lastTransitionTime ?? '';
-    const waitedMs = this.#world.clock.date().getTime() - Date.parse(since);
-    return waitedMs >= maxWaitMs ? [] : [`the gate of ${key} is open after ${waitedMs} ms of waiting`];
+  #judgeTimeout(key: string, { metadata: { uid } }: StoredObject, reason: string): string[] {
+    const { api, clock, machines } = this.#world;
+    const waitedMs = clock.date().getTime() - (this.#uidToReadyMs.get(uid) ?? Infinity);
+    if (waitedMs < (limits[reason] ?? 0))
+      return reason === 'Timeout' && this.#overdue.isAny(api.objects.list('Lease'))
+        ? []
+        : [`the gate of ${key} is open after ${waitedMs} ms of waiting`];
+    const hasSent = ({ kernel }: Machine) =>
+      [...(this.#kernelToSent.get(kernel) ?? [])].some((sent) => sent.endsWith(` ${uid}`));
+    if (reason === 'Timeout')
+      this.#overdue.add(
+        machines.filter((machine) => !hasSent(machine)),
+        api.objects.version,
+      );
+    const living = reason === 'Timeout' ? [] : machines.filter((machine) => this.#isCandidate(machine));
+    return living.map(({ name }) => `the gate of ${key} is open for want of a node, and ${name} lives`);
   }
 
   #listServices(pod: StoredObject): { readonly vip: string; readonly service: StoredObject }[] {

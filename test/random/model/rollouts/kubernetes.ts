@@ -72,13 +72,13 @@ export class Kubernetes {
     return this.setCondition(key, 'ContainersReady', isReady);
   }
 
-  setCondition(key: string, type: string, isTrueNow: boolean): boolean {
+  setCondition(key: string, type: string, isTrueNow: boolean, reason = ''): boolean {
     const pod = this.#api.objects.list('Pod').get(key);
     if (pod?.status?.['podIP'] === undefined || this.#api.delayMs === null) return false;
     const lastTransitionTime = this.#clock.date().toISOString();
     const others = listConditions(pod.status).filter((one) => one.type !== type);
     const status = isTrueNow ? 'True' : 'False';
-    const conditions = [...others, { type, status, lastTransitionTime }];
+    const conditions = [...others, { type, status, reason, lastTransitionTime }];
     return this.#api.objects.patch('Pod', key, { status: { conditions } }, true) === 200;
   }
 
@@ -170,7 +170,11 @@ export class Kubernetes {
     const isReady = ['ContainersReady', ...gates.map(({ conditionType }) => conditionType)].every((type) =>
       isTrue(pod, type),
     );
-    if (isReady !== isTrue(pod, 'Ready')) this.setCondition(key, 'Ready', isReady);
+    // As the kubelet says it (pkg/kubelet/status, generate.go).
+    const notReady = isTrue(pod, 'ContainersReady') ? 'ReadinessGatesNotReady' : 'ContainersNotReady';
+    const [reason, known] = [isReady ? '' : notReady, listConditions(pod.status).find(isOfReady)];
+    if (isReady !== isTrue(pod, 'Ready') || reason !== (known?.reason ?? ''))
+      this.setCondition(key, 'Ready', isReady, reason);
   }
 
   /** Its process ends, and then the pod. */
@@ -237,6 +241,8 @@ export class Kubernetes {
     this.#clock.schedule(leastMs + this.#random.below(mostMs), act);
   }
 }
+
+const isOfReady = ({ type }: { readonly type: string }) => type === 'Ready';
 
 /** What of a pod matters to its connections. */
 function toConnectionParts(pod: StoredObject | null): string {

@@ -2,7 +2,7 @@
 import type { MachinePlace } from './machine.ts';
 import type { CandidateNodes } from '../../../../controller/cache/nodes.ts';
 import { pod } from '../../../../controller/kinds/pod-gate.ts';
-import { believeNodes } from '../believe-nodes.ts';
+import { believe as decideFrom, believeNodes } from '../believe-nodes.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { EarlyEndpoints, ServiceIndex } from '../../../../balancer/services/index.ts';
 import { Drains, FlowCleaner } from '../../../../balancer/table/stale-flows.ts';
@@ -42,7 +42,12 @@ function believe(change: (candidates: CandidateNodes) => Partial<CandidateNodes>
     replace(
       pod as { next: typeof pod.next },
       'next',
-      (next) => (key, world: ClusterView) => next(key, believeNodes(world, change(world.candidates))),
+      (next) => (key, world: ClusterView) =>
+        decideFrom(
+          (said) => next(key, said),
+          (said) => believeNodes(said, change(said.candidates)),
+          world,
+        ),
     );
 }
 

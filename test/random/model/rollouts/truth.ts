@@ -3,7 +3,14 @@ import type { World } from './world.ts';
 import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { isSelected } from './slice-controller.ts';
 import type { Machine } from './machine.ts';
-import { isTrue, isReadyButForUs, listOwnGates, otherGate, listConditions } from '../controller/pod-facts.ts';
+import {
+  isTrue,
+  isReadyButForUs,
+  isNodeReady,
+  listOwnGates,
+  otherGate,
+  listConditions,
+} from '../controller/pod-facts.ts';
 import { evicted } from './people.ts';
 import { gateType } from '../../../../lib/api/vipnat.ts';
 
@@ -103,6 +110,7 @@ function findClosedGates(world: World): string[] {
   return [...world.api.objects.list('Pod')].flatMap(([key, pod]) =>
     pod.metadata.deletionTimestamp === undefined &&
     isReadyButForUs(pod) &&
+    isNodeReady(world.api.objects.list('Node').get(String(pod.spec?.['nodeName']))) &&
     !isTrue(pod, evicted) &&
     listOwnGates(pod).some((type) => !isTrue(pod, type))
       ? [`a gate of ${key} stays closed`]
