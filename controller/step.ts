@@ -11,7 +11,7 @@ import {
 import { isDeleted, isUsed, findFinalizers } from './cache/parts.ts';
 import { devices } from '../lib/api/device.ts';
 import type { WrittenKind, ClusterView } from './cache/cache.ts';
-import type { WaitsFor, Objects, Watch, Known, StepKey, OverdueNode } from './cache/known.ts';
+import type { WaitsFor, Objects, Watch, Known, StepKey } from './cache/known.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
 
 /**
@@ -313,8 +313,8 @@ export type Step =
       readonly isLowPriority?: true;
       /** It lets this pool go: not while an address of the pool may be given that no list shows yet. */
       readonly endsPool?: string;
-      /** When it is done, gates do not wait for these nodes. */
-      readonly overdue?: readonly OverdueNode[];
+      /** When it is done, gates do not wait for these nodes until they report these versions of early EndpointSlices. */
+      readonly overdue?: ReadonlyMap<string, string>;
     }
   | {
       readonly does: 'wait';

@@ -7,7 +7,6 @@ import {
   MultiMap,
   type Source,
   type Known,
-  type OverdueNode,
   type Affected,
   News,
   put,
@@ -214,11 +213,11 @@ export class Cache {
     return news;
   }
 
-  /** Gates do not wait for these nodes until they have caught up. Only this process knows: the next leader waits for them once more. */
-  markOverdue(overdue: readonly OverdueNode[] = []): Affected {
+  /** Gates do not wait for these nodes until they have these versions. Only this process knows: the next leader waits for them once more. */
+  markOverdue(nodeToVersion: ReadonlyMap<string, string> = new Map()): Affected {
     const news = new News();
-    if (overdue.length === 0) return news;
-    for (const { node, version } of overdue) this.#overdue.set(node, version);
+    if (nodeToVersion.size === 0) return news;
+    for (const [node, version] of nodeToVersion) this.#overdue.set(node, version);
     this.#candidates = null;
     news.wake(['nodes']);
     return news;

@@ -215,12 +215,6 @@ export interface Known extends Indexes, Readonly<{ [S in keyof Objects]: Readonl
   readonly settings: Settings;
 }
 
-/** A node that did not report a version of early EndpointSlices in time. */
-export interface OverdueNode {
-  readonly node: string;
-  readonly version: string;
-}
-
 /** Keys to sets of names. A key without names is not there. */
 export class MultiMap {
   readonly #map = new Map<string, Set<string>>();

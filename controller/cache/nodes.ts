@@ -22,15 +22,26 @@ export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): 
   );
 }
 
-/** Per kind: the oldest version that any of some nodes is at. Null: some node has said none. */
-type Progress = Readonly<Record<'virtualips' | 'services' | 'earlyslices', bigint | null>>;
+type ProgressKind = Exclude<ReportedKind, 'endpointslices'>;
 
-/** How far a pod's own node is with a pod of a Service with policy Local. */
-export interface OwnNodeState {
-  readonly state: 'done' | 'missing' | 'nobody' | 'unknown' | 'overdue' | 'kube-proxy';
-  /** The version that it is to have; null where it is not asked for one. */
-  readonly version: string | null;
+/** How far some nodes are: how many are waited for, and the oldest version that any of them is at. Null: some node has said none. */
+interface Progress {
+  readonly nodes: number;
+  readonly oldest: bigint | null;
 }
+
+/** How far nodes are with an endpoint that early EndpointSlices have. */
+export type NodesState =
+  | 'done'
+  | 'missing'
+  /** None of them lives that can serve. */
+  | 'nobody'
+  /** None of them follows early EndpointSlices: they are older than those, or have no right to them. */
+  | 'unknown'
+  /** All have it but those that made a gate time out before. */
+  | 'overdue'
+  /** kube-proxy serves the Service on some, and has the pod when it is ready. */
+  | 'kube-proxy';
 
 /**
  * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
@@ -40,15 +51,13 @@ export class CandidateNodes {
   readonly #known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>;
   readonly #overdue: ReadonlyMap<string, string>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
-  readonly #poolToProgress = new Map<string, Progress>();
-  /** Those that are waited for with early EndpointSlices. */
-  readonly #poolToFollowers = new Map<string, readonly NodeReport[]>();
+  /** `POOL KIND` to how far its nodes are. */
+  readonly #progress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
   #seatToReports: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
   readonly #serviceToReports = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
-  #ofAll: Progress | null = null;
   #surelyLiving: readonly NodeReport[] | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
@@ -60,61 +69,60 @@ export class CandidateNodes {
     this.#overdue = overdue;
   }
 
-  /** The reports of a pool's living candidates that can serve. None for a pool that is not there. */
+  /** The reports of a pool's living candidates that can serve. None for a pool that is not there. `/NODE` is a pool of one node, candidate or not. */
   list(pool: string): readonly NodeReport[] {
-    return findOrAdd(this.#poolToReports, pool, () => this.#listAgain(this.#known.pools.get(pool)));
+    return findOrAdd(this.#poolToReports, pool, () => this.#listAgain(pool));
   }
 
-  /**
-   * Whether none of a pool's candidates follows early EndpointSlices, and some have programmed others: they are older than those, or have no
-   * right to them. Those that follow are asked, without the others.
-   */
-  isWithoutEarly(pool: string): boolean {
+  /** How far a pool's candidates are with an endpoint of a Service that early EndpointSlices have since a version; null for not at all. */
+  judge(pool: string, service: string, version: string | null): NodesState {
     const reports = this.list(pool);
-    return reports.length > 0 && !reports.some(mayFollowEarly);
+    if (reports.length === 0) return 'nobody';
+    const left = this.listNodes('kube-proxy', pool, service).length;
+    if (left === reports.length) return 'kube-proxy';
+    if (!reports.some(mayFollowEarly)) return 'unknown';
+    if (version === null || !this.haveProgrammed(pool, 'earlyslices', version)) return 'missing';
+    if (left > 0) return 'kube-proxy';
+    return reports.some((report) => this.#isOverdue(report)) ? 'overdue' : 'done';
   }
 
-  /**
-   * Whether each of a pool's candidates has a version of a kind. True where there are none. For early EndpointSlices, those that are overdue do
-   * not count.
-   */
-  haveProgrammed(pool: string, kind: keyof Progress, version: string): boolean {
-    const reports = this.list(pool);
-    const followers = findOrAdd(this.#poolToFollowers, pool, () =>
-      reports.filter((report) => mayFollowEarly(report) && !this.isOverdue(report)),
-    );
-    const progress = findOrAdd(this.#poolToProgress, pool, () => measure(reports, followers));
-    return isReached(progress[kind], kind === 'earlyslices' ? followers.length : reports.length, version);
+  /** The names of a pool's candidates of which that is so, in order. */
+  listNodes(state: 'kube-proxy' | 'overdue' | 'unknown', pool: string, service: string): string[] {
+    const isSo = {
+      'kube-proxy': ({ mode, left }: NodeReport) => mode === 'kube-proxy' || left?.[service] !== undefined,
+      overdue: (report: NodeReport) => this.#isOverdue(report),
+      unknown: (report: NodeReport) => !mayFollowEarly(report),
+    }[state];
+    return listNames(this.list(pool).filter(isSo));
   }
 
-  /** Whether a gate has waited for a node without success, and the node has not caught up since. */
-  isOverdue({ node, programmed }: NodeReport): boolean {
+  /** Whether each of a pool's candidates has a version of a kind. True where none is waited for: see `listBehind`. */
+  haveProgrammed(pool: string, kind: ProgressKind, version: string): boolean {
+    return this.#haveReached(`${pool} ${kind}`, () => this.#listAwaited(pool, kind), kind, version);
+  }
+
+  /** Early EndpointSlices are not awaited of who does not follow them, nor of who made a gate time out and has not caught up since. */
+  #listAwaited(pool: string, kind: ProgressKind): readonly NodeReport[] {
+    const isAwaited = (report: NodeReport) => mayFollowEarly(report) && !this.#isOverdue(report);
+    return kind === 'earlyslices' ? this.list(pool).filter(isAwaited) : this.list(pool);
+  }
+
+  #isOverdue({ node, programmed }: NodeReport): boolean {
     const version = this.#overdue.get(node);
-    return version !== undefined && !isReached(toVersion(programmed.earlyslices), 1, version);
+    return version !== undefined && !isReached(toVersion(programmed.earlyslices), version);
   }
 
-  /** How far a node, candidate or not, is with its own pod of a Service, which is in early EndpointSlices since a version; null for not at all. */
-  judgeOwnNode(name: string, service: string, version: string | null): OwnNodeState {
-    const report = this.#known.livingReports.get(name);
-    if (report === undefined || report.mode === 'none') return { state: 'nobody', version: null };
-    if (isByKubeProxy(report, service)) return { state: 'kube-proxy', version: null };
-    if (!mayFollowEarly(report)) return { state: 'unknown', version: null };
-    if (this.isOverdue(report)) return { state: 'overdue', version: null };
-    const isKnown = version !== null && isReached(toVersion(report.programmed.earlyslices), 1, version);
-    return { state: isKnown ? 'done' : 'missing', version };
-  }
-
-  /** The names of a pool's candidates where kube-proxy serves a Service, in order. */
-  listByKubeProxy(pool: string, service: string): string[] {
-    const reports = this.list(pool).filter((report) => isByKubeProxy(report, service));
-    return reports.map(({ node }) => node).sort();
+  #haveReached(who: string, list: () => readonly NodeReport[], kind: ProgressKind, version: string): boolean {
+    const { nodes, oldest } = findOrAdd(this.#progress, who, () => {
+      const reports = list();
+      return { nodes: reports.length, oldest: findOldest(reports, kind) };
+    });
+    return nodes === 0 || isReached(oldest, version);
   }
 
   /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
   haveForgotten(version: string): boolean {
-    const reports = this.#listSurelyLiving();
-    this.#ofAll ??= measure(reports);
-    return isReached(this.#ofAll.virtualips, reports.length, version);
+    return this.#haveReached('', () => this.#listSurelyLiving(), 'virtualips', version);
   }
 
   /** The names of the living nodes, candidates or not, that do not have a version of VirtualIPs yet, in order. */
@@ -148,11 +156,9 @@ export class CandidateNodes {
     });
   }
 
-  /** The names of a pool's candidates that have not a version of a kind yet, in order. */
-  listBehind(pool: string, version: string, kind: keyof Progress = 'virtualips'): string[] {
-    const isAwaited = (report: NodeReport) => mayFollowEarly(report) && !this.isOverdue(report);
-    const reports = this.list(pool).filter((report) => kind !== 'earlyslices' || isAwaited(report));
-    return listBehind(reports, kind, version);
+  /** The names of a pool's candidates that are waited for, and have not a version of a kind yet, in order. */
+  listBehind(pool: string, version: string, kind: ProgressKind = 'virtualips'): string[] {
+    return listBehind(this.#listAwaited(pool, kind), kind, version);
   }
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
@@ -212,7 +218,10 @@ export class CandidateNodes {
     return this.#surelyLiving;
   }
 
-  #listAgain(pool: AddressPool | undefined): NodeReport[] {
+  #listAgain(name: string): NodeReport[] {
+    const own = this.#known.livingReports.get(name.slice(1));
+    if (name.startsWith('/')) return own === undefined || own.mode === 'none' ? [] : [own];
+    const pool = this.#known.pools.get(name);
     if (pool === undefined) return [];
     return [...this.#known.livingReports.values()].filter(({ node: name, mode }) => {
       const node = this.#known.nodes.get(name);
@@ -232,32 +241,19 @@ function groupBy(
   return textToReports;
 }
 
-/** Whether kube-proxy serves a Service on a node. */
-function isByKubeProxy({ mode, left }: NodeReport, service: string): boolean {
-  return mode === 'kube-proxy' || left?.[service] !== undefined;
-}
-
-function measure(
-  reports: readonly NodeReport[],
-  followers: readonly NodeReport[] = reports.filter(mayFollowEarly),
-): Progress {
-  return {
-    virtualips: findOldest(reports, 'virtualips'),
-    services: findOldest(reports, 'services'),
-    earlyslices: findOldest(followers, 'earlyslices'),
-  };
-}
-
-function findOldest(reports: readonly NodeReport[], kind: ReportedKind): bigint | null {
+function findOldest(reports: readonly NodeReport[], kind: ProgressKind): bigint | null {
   const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
   const known = versions.filter((version) => version !== null);
   if (known.length < versions.length) return null;
   return known.reduce<bigint | null>((oldest, one) => (oldest === null || one < oldest ? one : oldest), null);
 }
 
-function listBehind(reports: readonly NodeReport[], kind: keyof Progress, version: string): string[] {
-  const behind = reports.filter((report) => !isReached(measure([report])[kind], 1, version));
-  return behind.map(({ node }) => node).sort();
+function listBehind(reports: readonly NodeReport[], kind: ProgressKind, version: string): string[] {
+  return listNames(reports.filter(({ programmed }) => !isReached(toVersion(programmed[kind]), version)));
+}
+
+function listNames(reports: readonly NodeReport[]): string[] {
+  return reports.map(({ node }) => node).sort();
 }
 
 /** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
@@ -267,11 +263,10 @@ function toVersion(text: string | undefined): bigint | null {
 
 /** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
 export function hasAnnounced({ announced }: NodeReport, version: string): boolean {
-  return isReached(toVersion(announced), 1, version);
+  return isReached(toVersion(announced), version);
 }
 
-function isReached(oldest: bigint | null, nodes: number, version: string): boolean {
-  if (nodes === 0) return true;
+function isReached(oldest: bigint | null, version: string): boolean {
   const wanted = toVersion(version);
   return oldest !== null && wanted !== null && oldest >= wanted;
 }
@@ -370,20 +365,14 @@ export function isPrepared(conditions: EarlyEndpoint['conditions']): boolean {
   return conditions?.serving === true && conditions.terminating !== true;
 }
 
-/** The version since which the first early EndpointSlice has such an endpoint of a pod as it is; null where none has. */
-export function findEndpointSince(
-  { uidToSlices, earlySlices, sliceToSince }: Known,
-  uid: string,
-  isIt: (endpoint: EarlyEndpoint, slice: EarlySlice) => boolean,
+/** The version since which a slice has an endpoint of it as it is; null where that is not known. */
+export function readSince(
+  { sliceToSince }: Pick<Known, 'sliceToSince'>,
+  slice: EarlySlice,
+  endpoint: EarlyEndpoint,
 ): string | null {
-  for (const key of uidToSlices.get(uid) ?? []) {
-    const slice = earlySlices.get(key);
-    const own = (slice?.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
-    const endpoint = own.find((one) => slice !== undefined && isIt(one, slice));
-    if (slice !== undefined && endpoint !== undefined)
-      return sliceToSince.get(key)?.get(toEndpointText(endpoint, slice)) ?? null;
-  }
-  return null;
+  const { namespace, name } = slice.metadata;
+  return sliceToSince.get(`${namespace}/${name}`)?.get(toEndpointText(endpoint, slice)) ?? null;
 }
 
 /** Endpoints that have not changed keep their version: whoever waits for one of them does not wait for what came after it. */

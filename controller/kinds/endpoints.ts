@@ -15,13 +15,7 @@ import {
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { isNodeReady, readZone } from '../../lib/api/node.ts';
-import {
-  type OwnNodeState,
-  findEndpointSince,
-  isPrepared,
-  listChangedEndpoints,
-  toEndpointText,
-} from '../cache/nodes.ts';
+import { type NodesState, isPrepared, listChangedEndpoints, readSince } from '../cache/nodes.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -118,11 +112,11 @@ function findLastMs(pod: Pod, { settings, nowMs }: ClusterView, isWritten: boole
   return lastMs !== Infinity && lastMs > nowMs + 2 * keptMs ? nowMs : lastMs;
 }
 
-/** Whether a pod's own node can take what others send there before Kubernetes calls the pod ready, and has the pod. */
-export function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): OwnNodeState {
+/** How far a pod's own node is, which takes what others send there before Kubernetes calls the pod ready. */
+function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): NodesState {
   const { namespace, name } = service.metadata;
   const version = findSince(endpoint, service, view, true);
-  return view.candidates.judgeOwnNode(endpoint.node ?? '', `${namespace}/${name}`, version);
+  return view.candidates.judge(`/${endpoint.node ?? ''}`, `${namespace}/${name}`, version);
 }
 
 /**
@@ -130,19 +124,25 @@ export function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: C
  * none has.
  */
 export function findSince(
-  wanted: WantedEndpoint,
+  { ready, address, pod: { uid }, ...group }: WantedEndpoint,
   service: Service,
   view: ClusterView,
   isForOwnNode = false,
 ): string | null {
-  if (!wanted.ready) return null;
-  const group = toGroupText(wanted);
-  const isReady = ({ conditions }: EarlyEndpoint) =>
-    conditions?.ready === true || (isForOwnNode && isPrepared(conditions));
-  return findEndpointSince(view, wanted.pod.uid, (endpoint, slice) => {
-    const isIt = isOf(slice, service) && readGroupText(slice) === group;
-    return isIt && endpoint.addresses[0] === wanted.address && isReady(endpoint);
-  });
+  const keys = ready ? [...(view.uidToSlices.get(uid) ?? [])] : [];
+  const slices = keys.flatMap((key) => view.earlySlices.get(key) ?? []);
+  for (const slice of slices.filter(
+    (one) => isOf(one, service) && readGroupText(one) === toGroupText(group),
+  )) {
+    const found = slice.endpoints?.find(
+      ({ addresses, targetRef, conditions }) =>
+        targetRef?.uid === uid &&
+        addresses[0] === address &&
+        (conditions?.ready === true || (isForOwnNode && isPrepared(conditions))),
+    );
+    if (found !== undefined) return readSince(view, slice, found);
+  }
+  return null;
 }
 
 /** For the gates of pods whose endpoints are others now, or of another version. */
@@ -151,18 +151,6 @@ export const watchEndpoints: Kind['watches'][number] = {
   toKeys: (change, { uidToPods }) =>
     [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]),
 };
-
-/** The version since which a slice has an endpoint of it as it is; null where that is not known. */
-export function readSince(
-  { sliceToSince }: ClusterView,
-  {
-    key,
-    slice,
-    endpoint,
-  }: { readonly key: string; readonly slice: EarlySlice; readonly endpoint: EarlyEndpoint },
-): string | null {
-  return sliceToSince.get(key)?.get(toEndpointText(endpoint, slice)) ?? null;
-}
 
 /** What of a Service early EndpointSlices and gates depend on. */
 export function getGateParts(service: Service): unknown {
@@ -221,8 +209,6 @@ function findNamed({ spec }: Pod, wanted: string, protocol: string): number | nu
 
 /** What endpoints have in common that are in one slice. */
 type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
-
-type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 
 const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
 
@@ -337,7 +323,7 @@ function nextEarlySlicesStep(key: string, view: ClusterView): Step {
 function wait(service: Service, { untilMs, prepared }: Wanted): Step {
   if (untilMs === Infinity && prepared.length === 0) return nothing;
   const isStill = (later: ClusterView) =>
-    prepared.every((endpoint) => judgeOwnNode(endpoint, service, later).state !== 'done');
+    prepared.every((endpoint) => judgeOwnNode(endpoint, service, later) !== 'done');
   const dueMs = untilMs === Infinity ? null : untilMs;
   return { does: 'wait', waitsFor: 'nodes', why: 'pods that are to come or go', untilMs: dueMs, isStill };
 }
@@ -385,15 +371,9 @@ function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterV
 
 /** Whether only its own node is to have an endpoint as yet. What that one never takes, Kubernetes' own EndpointSlices publish. */
 function isForOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterView): boolean {
-  if (
-    service.spec.externalTrafficPolicy !== 'Local' ||
-    !endpoint.ready ||
-    service.spec.publishNotReadyAddresses
-  )
-    return false;
-  return (
-    findSince(endpoint, service, view) === null && judgeOwnNode(endpoint, service, view).state !== 'done'
-  );
+  const { externalTrafficPolicy, publishNotReadyAddresses } = service.spec;
+  if (externalTrafficPolicy !== 'Local' || !endpoint.ready || publishNotReadyAddresses) return false;
+  return findSince(endpoint, service, view) === null && judgeOwnNode(endpoint, service, view) !== 'done';
 }
 
 function changeSlice({ kept }: SlicesPlan): Step | null {

@@ -7,9 +7,8 @@ import {
   listReadyFamilies,
   findSince,
   watchEndpoints,
-  readSince,
-  judgeOwnNode,
 } from './endpoints.ts';
+import { type NodesState, readSince } from '../cache/nodes.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import {
@@ -20,7 +19,7 @@ import {
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import { type DeviceBalancer, type OverdueNode, watchReadiness } from '../cache/known.ts';
+import { type DeviceBalancer, watchReadiness } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
@@ -75,7 +74,7 @@ interface Verdict {
   readonly reason: (typeof doneReasons)[number][1] | 'NoService' | 'Refused';
   readonly message: string;
   readonly event?: StepEvent;
-  readonly overdue?: readonly OverdueNode[];
+  readonly overdue?: ReadonlyMap<string, string>;
 }
 
 /**
@@ -112,26 +111,17 @@ function nextGateStep(key: string, view: ClusterView): Step {
 /** What a gate waits for: of one address, the nodes that have not programmed the pod. */
 interface Awaited {
   readonly state:
-    | 'done'
-    | 'missing'
+    | NodesState
     /** The API does not take the early EndpointSlice, so nodes cannot know of the pod. */
     | 'refused'
-    /** No node lives that could send connections to the pod. */
-    | 'nobody'
-    /** No node says how far it is with early EndpointSlices. */
-    | 'unknown'
-    /** All have it but nodes that made a gate time out before. */
-    | 'overdue'
-    /** kube-proxy serves the Service on nodes, and has the pod when it is ready. */
-    | 'kube-proxy'
     /** A device sends to ports of nodes: these have the pod when it is ready. */
     | 'node ports';
   /** What is missing, as a clause. It asks each node: a thousand pods may wait for a thousand. */
   readonly explain: () => string;
   /** The state as nodes report it later. Absent where news of the Service, its slices or its device are awaited. */
   readonly ask?: (view: ClusterView) => Awaited['state'];
-  /** Who is behind which version. */
-  readonly listOverdue?: () => readonly OverdueNode[];
+  /** Who is behind, and the version. */
+  readonly listOverdue?: () => readonly (readonly [node: string, version: string])[];
 }
 
 function isMissing({ state }: Awaited, waitedMs: number): boolean {
@@ -146,7 +136,8 @@ function judge(awaited: readonly Awaited[], missing: readonly Awaited[], waitedM
   const message = `After 3 minutes the gate opens, although ${explainAll(missing)}.`;
   const event = { type: 'Warning', reason: 'GateTimedOut', message } as const;
   const reason = missing.some(({ state }) => state === 'refused') ? 'Refused' : 'Timeout';
-  return { reason, message, event, overdue: missing.flatMap(({ listOverdue }) => listOverdue?.() ?? []) };
+  const overdue = new Map(missing.flatMap(({ listOverdue }) => listOverdue?.() ?? []));
+  return { reason, message, event, overdue };
 }
 
 function explainAll(awaited: readonly Awaited[]): string {
@@ -233,11 +224,12 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     if (!endpoint.ready) return [{ state: 'missing', explain: () => 'the pod is about to be evicted' }];
     const version = findSince(endpoint, service, view);
     const pools = [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))];
-    const place =
-      service.spec.externalTrafficPolicy === 'Local' && version === null
-        ? judgePlace(endpoint, service, view)
-        : null;
-    if (place !== null && place.state !== 'done') return [place];
+    if (service.spec.externalTrafficPolicy === 'Local' && version === null) {
+      // Its own node translates what others send there: nobody else knows the pod before that one does.
+      const prepared = findSince(endpoint, service, view, true);
+      const own = judgeNodes({ version: prepared, pool: `/${endpoint.node ?? ''}`, service }, view);
+      if (own.state !== 'done') return [own];
+    }
     return pools.map((pool) => judgeNodes({ version, pool, service }, view));
   });
 }
@@ -246,27 +238,7 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
   return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
 }
 
-/** With policy Local the pod's own node translates what others send there: nobody else knows the pod before that node does. */
-function judgePlace(endpoint: WantedEndpoint, service: Service, view: ClusterView): Awaited {
-  const node = endpoint.node ?? '';
-  const judged = judgeOwnNode(endpoint, service, view);
-  const explain = () => explainPlace[judged.state].replace('NODE', node);
-  const ask = (later: ClusterView) => judgeOwnNode(endpoint, service, later).state;
-  const { version } = judged;
-  const listOverdue = () => (version === null ? [] : [{ node, version }]);
-  return { state: judged.state, explain, listOverdue, ...(version === null ? {} : { ask }) };
-}
-
-const explainPlace: Readonly<Record<ReturnType<typeof judgeOwnNode>['state'], string>> = {
-  done: '',
-  missing: 'nodes do not send connections to the pod yet: NODE, its own',
-  nobody: 'no balancer lives on the pod’s node NODE',
-  unknown: 'the balancer of the pod’s node NODE does not follow early EndpointSlices',
-  overdue: 'the pod’s node NODE made a gate time out before, and has not caught up',
-  'kube-proxy': 'kube-proxy serves the Service on the pod’s node NODE',
-};
-
-/** What the candidates of one pool are to have. */
+/** What the candidates of one pool are to have: see `CandidateNodes.list`. */
 interface NodesQuery {
   /** Null while no early EndpointSlice has the pod. */
   readonly version: string | null;
@@ -274,36 +246,27 @@ interface NodesQuery {
   readonly service: Service;
 }
 
-function judgeNodes(query: NodesQuery, view: ClusterView): Awaited {
-  const { version, pool, service } = query;
-  const { candidates, refusals } = view;
+function judgeNodes({ version, pool, service }: NodesQuery, { candidates, refusals }: ClusterView): Awaited {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
-  const ask = (later: ClusterView) => judgeNodes(query, later).state;
-  if (candidates.list(pool).length === 0)
-    return {
-      state: 'nobody',
-      explain: () => `no node of the AddressPool ${pool} lives that could serve`,
-      ask,
-    };
-  if (candidates.isWithoutEarly(pool))
-    return { state: 'unknown', explain: () => 'no balancer follows early EndpointSlices', ask };
-  if (version === null) return { ...judgeUnwritten(key, refusals), ask };
-  if (!candidates.haveProgrammed(pool, 'earlyslices', version)) {
-    const list = () => candidates.listBehind(pool, version, 'earlyslices');
-    const explain = () => `nodes do not send connections to the pod yet: ${shorten(list())}`;
-    return { state: 'missing', explain, ask, listOverdue: () => list().map((node) => ({ node, version })) };
-  }
-  const byProxy = candidates.listByKubeProxy(pool, key);
-  if (byProxy.length > 0)
-    return { state: 'kube-proxy', explain: () => `kube-proxy serves ${key} on nodes: ${shorten(byProxy)}` };
-  const overdue = candidates.list(pool).filter((report) => candidates.isOverdue(report));
-  if (overdue.length === 0) return { state: 'done', explain: () => '' };
-  const names = shorten(overdue.map(({ node }) => node).sort());
-  return {
-    state: 'overdue',
-    explain: () => `nodes made a gate time out before, and have not caught up: ${names}`,
+  const ask = (later: ClusterView) => later.candidates.judge(pool, key, version);
+  const state = candidates.judge(pool, key, version);
+  if (state === 'missing' && version === null) return { ...judgeUnwritten(key, refusals), ask };
+  const list = () => candidates.listBehind(pool, version ?? '', 'earlyslices');
+  const explain = () => {
+    if (state === 'done') return '';
+    const place = pool.startsWith('/') ? `the pod’s node ${pool.slice(1)}` : `the AddressPool ${pool}`;
+    if (state === 'nobody') return `no balancer that could serve lives: of ${place}`;
+    return `${clauses[state]}: ${shorten(state === 'missing' ? list() : candidates.listNodes(state, pool, key))}`;
   };
+  return { state, explain, ask, listOverdue: () => list().map((node) => [node, version ?? '']) };
 }
+
+const clauses = {
+  missing: 'nodes do not send connections to the pod yet',
+  unknown: 'balancers do not follow early EndpointSlices',
+  overdue: 'nodes made a gate time out before, and have not caught up',
+  'kube-proxy': 'kube-proxy serves the Service on nodes',
+} as const satisfies Partial<Record<NodesState, string>>;
 
 /** No node can have what no EndpointSlice has. */
 function judgeUnwritten(
@@ -311,13 +274,12 @@ function judgeUnwritten(
   refusals: ClusterView['refusals'],
 ): Pick<Awaited, 'state' | 'explain'> {
   const detail = refusals.get(formatKey({ kind: earlySliceKind.name, key: service }));
-  if (detail === undefined)
-    return {
-      state: 'missing',
-      explain: () => 'the controller has not written the pod into an EndpointSlice yet',
-    };
-  const clause = `the API does not take the early EndpointSlices of ${service}: ${detail}`;
-  return { state: 'refused', explain: () => clause };
+  const state = detail === undefined ? 'missing' : 'refused';
+  const clause =
+    detail === undefined
+      ? 'the controller has not written the pod into an EndpointSlice yet'
+      : `the API does not take the early EndpointSlices of ${service}: ${detail}`;
+  return { state, explain: () => clause };
 }
 
 function open(
@@ -331,8 +293,7 @@ function open(
   const opening = toOpeningWrite(pod, types, { reason, message, at: toTime(view.nowMs) });
   const { namespace, name } = pod.metadata;
   const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
-  const step = toStep({ ...opening, ...target }, event ?? null);
-  return overdue === undefined ? step : { ...step, overdue };
+  return { ...toStep({ ...opening, ...target }, event ?? null), ...(overdue && { overdue }) };
 }
 
 /**
@@ -455,7 +416,9 @@ function listPools(key: string, view: ClusterView): readonly string[] {
   const service = services.get(key);
   if (service === undefined || !isServed(service, settings.isDefaultClass)) return [];
   const pools = new Set(findAllocations(service, view).held.map(({ virtualIp }) => virtualIp.spec.pool));
-  return [...pools].filter((pool) => candidates.list(pool).length > 0 && !candidates.isWithoutEarly(pool));
+  return [...pools].filter(
+    (pool) => candidates.listNodes('unknown', pool, key).length < candidates.list(pool).length,
+  );
 }
 
 /** `untold`: no node is left that could report it, or the pod went before the controller wrote that it ends. */
@@ -477,12 +440,12 @@ function judgeEnding(ending: Ending, view: ClusterView): 'waits' | 'done' | 'unt
 /** The version since which all endpoints of a pod end in a Service's early EndpointSlices; null where they do not. */
 function findEnd(service: string, uid: string, count: number, view: ClusterView): string | null {
   const { serviceToSlices, earlySlices } = view;
-  const found = [...(serviceToSlices.get(service) ?? [])].flatMap((key) => {
-    const slice = earlySlices.get(key);
-    const own = (slice?.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
+  const slices = [...(serviceToSlices.get(service) ?? [])].flatMap((key) => earlySlices.get(key) ?? []);
+  const found = slices.flatMap((slice) => {
+    const own = (slice.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
     return own.map((endpoint) => ({
       isEnding: endpoint.conditions?.terminating === true,
-      since: slice === undefined ? null : readSince(view, { key, slice, endpoint }),
+      since: readSince(view, slice, endpoint),
     }));
   });
   if (found.length < count || found.some(({ isEnding: ends, since }) => !ends || since === null)) return null;

@@ -1,10 +1,4 @@
-import {
-  type StepKey,
-  type Settings,
-  type OverdueNode,
-  type Affected,
-  isWoken,
-} from '../../../../controller/cache/known.ts';
+import { type StepKey, type Settings, type Affected, isWoken } from '../../../../controller/cache/known.ts';
 import { type ClusterView, Cache } from '../../../../controller/cache/cache.ts';
 import {
   type Step,
@@ -41,7 +35,7 @@ interface InFlight {
   readonly before: string | null;
   readonly readPath: string | null;
   /** What its step says of nodes. */
-  readonly overdue: readonly OverdueNode[];
+  readonly overdue: ReadonlyMap<string, string>;
   isConfirmed: boolean;
   /** The API's version then. */
   confirmedVersion: number;
@@ -172,7 +166,7 @@ export class SimulatedController {
     if (step.does !== 'write') return;
     const waitMs = this.#waitForRepeated(key, step.write);
     if (waitMs > 0) this.#keyToWait.set(key, { waitsFor: 'time', untilMs: this.#nowMs() + waitMs });
-    else this.#inFlight.push({ ...this.#toInFlight(key, step.write), overdue: step.overdue ?? [] });
+    else this.#inFlight.push({ ...this.#toInFlight(key, step.write), overdue: step.overdue ?? new Map() });
   }
 
   #toInFlight(key: string, write: Write): Omit<InFlight, 'overdue'> {

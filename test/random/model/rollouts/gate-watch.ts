@@ -52,16 +52,20 @@ export class GateWatch {
   }
 
   noteWrite({ kind, key, before, after }: Written): void {
-    const now = this.#world.clock.date().getTime();
-    if (kind === 'Pod' && after !== null && isReadyButForUs(after))
-      this.#uidToReadyMs.set(after.metadata.uid, this.#uidToReadyMs.get(after.metadata.uid) ?? now);
-    if (kind !== 'Pod' || before === null || after === null || before.metadata.uid !== after.metadata.uid)
-      return;
+    if (kind !== 'Pod' || after === null) return;
+    this.#noteReady(after);
+    if (before?.metadata.uid !== after.metadata.uid) return;
     for (const type of listOwnGates(after)) {
       const [was, is] = [isTrue(before, type), isTrue(after, type)];
       if (was && !is) this.#world.complaints.push(`the gate ${type} of ${key} is closed again`);
       if (!was && is) this.#world.complaints.push(...this.#judgeOpened(key, after, type));
     }
+  }
+
+  #noteReady(pod: StoredObject): void {
+    const { uid } = pod.metadata;
+    if (isReadyButForUs(pod) && !this.#uidToReadyMs.has(uid))
+      this.#uidToReadyMs.set(uid, this.#world.clock.date().getTime());
   }
 
   /** A controller says that no node sends new connections to a pod that ends. */

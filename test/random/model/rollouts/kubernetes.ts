@@ -170,11 +170,8 @@ export class Kubernetes {
     const isReady = ['ContainersReady', ...gates.map(({ conditionType }) => conditionType)].every((type) =>
       isTrue(pod, type),
     );
-    // As the kubelet says it (pkg/kubelet/status, generate.go).
-    const notReady = isTrue(pod, 'ContainersReady') ? 'ReadinessGatesNotReady' : 'ContainersNotReady';
-    const [reason, known] = [isReady ? '' : notReady, listConditions(pod.status).find(isOfReady)];
-    if (isReady !== isTrue(pod, 'Ready') || reason !== (known?.reason ?? ''))
-      this.setCondition(key, 'Ready', isReady, reason);
+    const reason = isReady ? '' : explainUnready(pod);
+    if (readReady(pod) !== `${isReady} ${reason}`) this.setCondition(key, 'Ready', isReady, reason);
   }
 
   /** Its process ends, and then the pod. */
@@ -242,7 +239,15 @@ export class Kubernetes {
   }
 }
 
-const isOfReady = ({ type }: { readonly type: string }) => type === 'Ready';
+/** Source: kubelet, pkg/kubelet/status, generate.go. */
+function explainUnready(pod: StoredObject): string {
+  return isTrue(pod, 'ContainersReady') ? 'ReadinessGatesNotReady' : 'ContainersNotReady';
+}
+
+function readReady({ status }: StoredObject): string {
+  const known = listConditions(status).find(({ type }) => type === 'Ready');
+  return `${known?.status === 'True'} ${known?.reason ?? 'not said yet'}`;
+}
 
 /** What of a pod matters to its connections. */
 function toConnectionParts(pod: StoredObject | null): string {

@@ -54,14 +54,16 @@ function believe(change: (candidates: CandidateNodes) => Partial<CandidateNodes>
 /** By what is wrong with each. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'opens gates at once': {
-    apply: believe(() => ({ listBehind: () => [], haveProgrammed: () => true })),
+    apply: believe(() => ({ judge: (...[, , version]) => (version === null ? 'missing' : 'done') })),
     complaint: /^the gate of .* has sent no connection/,
   },
   'opens gates by the word of one balancer': {
     apply: believe((candidates) => ({
-      listBehind: () => [],
-      haveProgrammed: (pool, kind, version) =>
-        candidates.listBehind(pool, version, kind).length < candidates.list(pool).length,
+      judge: (pool, service, version) => {
+        const state = candidates.judge(pool, service, version);
+        const behind = candidates.listBehind(pool, version ?? '', 'earlyslices').length;
+        return state === 'missing' && behind < candidates.list(pool).length ? 'done' : state;
+      },
     })),
     complaint: /^the gate of .* has sent no connection/,
   },
