@@ -30,6 +30,16 @@ test('an early endpoint is in the kernel, and the Lease says so within a second;
   expect(listAwaited()).toEqual([`${version}`]);
   world().list('web', '10.244.1.2', '10.244.3.3');
   await world().until(() => listAwaited().length === 0, 'nobody waits');
+  // With policy Local a pod is its own node's first: that one, though in no pool, is as quick, and nobody else hastens.
+  const conditions = { ready: false, serving: true };
+  for (const nodeName of ['other', 'n1']) {
+    const own = { addresses: ['10.244.4.4'], nodeName, conditions };
+    world().api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, [own]));
+    const asked = world().api.store.version;
+    await world().pass(1);
+    expect((await world().print()).includes('10.244.4.4')).toBe(nodeName === 'n1');
+    expect(Number(programmed()['earlyslices']) >= asked).toBe(nodeName === 'n1');
+  }
 });
 
 test('who may not read early slices balances as Kubernetes says, and says so once', async () => {
