@@ -133,6 +133,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
             takeSlice.call(this, service, { ...slice, endpoints });
           },
       ),
+    // Else the controller takes its word back as soon as Kubernetes does.
+    favored: ['stops a controller for a while', 'cuts a controller off'],
     complaint: /^new connections of .* after it was told|^\S+ is called drained/,
   },
   'does not hear of evictions': {
@@ -195,7 +197,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
       },
     }),
     favored: ['cuts a node off'],
-    complaint: /^no new connections of .* whose node is well/,
+    // It may be left out to the quiet.
+    complaint: /^no new connections of .* whose node is well|^the shares of/,
   },
   'weighs nobody': {
     apply: () =>

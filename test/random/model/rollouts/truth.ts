@@ -79,12 +79,13 @@ function findShareFaults(
   ];
 }
 
-/** Connections that lead to nobody, and addresses that are no Service's. */
+/** Connections that lead to nobody, and addresses that are no Service's. Those of a pod that its Service selects no more go on while it runs. */
 function findStrays(world: World, { kernel, name }: Machine): string[] {
   const services = world.traffic.listServices();
   const isKnown = new Set(services.map(({ vip }) => vip));
-  const strays = kernel.connections.flatMap(({ service, vip, address }) => {
-    const isPresent = listPods(world, service).some((pod) => pod.status?.['podIP'] === address);
+  const strays = kernel.connections.flatMap(({ service, vip, address, pod }) => {
+    const isSelectedStill = listPods(world, service).some((one) => one.status?.['podIP'] === address);
+    const isPresent = isSelectedStill || world.kubernetes.uidToPod.has(pod ?? '');
     const isServed = services.some((one) => one.key === service && one.vip === vip);
     return isPresent && isServed
       ? []
