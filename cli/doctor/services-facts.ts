@@ -190,7 +190,7 @@ export function listGateWaits(
   pods: readonly Pod[],
   nowMs: number,
 ): readonly GateWait[] {
-  const waiting = findWaiting(pods, readGateTypes(objects.leases), nowMs);
+  const waiting = findWaiting(pods, readGateTypes(objects.leases));
   if (waiting.length === 0) return [];
   const { services } = viewServices({ ...objects, pods }, nowMs);
   const gates = services.flatMap((service) => service.pods.flatMap(({ gate }) => gate ?? []));

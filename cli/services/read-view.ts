@@ -55,7 +55,7 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
   const keyToSlices = Map.groupBy(slices, nameOwner);
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
   const waiting = Map.groupBy(
-    findWaiting(objects.pods, readGateTypes(leases), nowMs),
+    findWaiting(objects.pods, readGateTypes(leases)),
     ({ pod }) => pod.split('/')[0] ?? '',
   );
   const views = services.map((service): ServiceView | null => {
@@ -359,7 +359,7 @@ export function selectPodsOf({ metadata: { namespace }, spec }: Service): Resour
 }
 
 /** The pods that wait for gates of these types. Pure. */
-export function findWaiting(pods: readonly Pod[], types: ReadonlySet<string>, nowMs: number): WaitingPod[] {
+export function findWaiting(pods: readonly Pod[], types: ReadonlySet<string>): WaitingPod[] {
   return pods.flatMap((pod) => {
     const { namespace, name, deletionTimestamp } = pod.metadata;
     const isWaiting = listClosedGates(pod, types).length > 0 && isReadyButForUs(pod, types);
@@ -369,7 +369,7 @@ export function findWaiting(pods: readonly Pod[], types: ReadonlySet<string>, no
       {
         pod: `${namespace}/${name}`,
         addresses: [...new Set(addresses)].flatMap((address) => address ?? []),
-        since: `${new Date(readWaitingSince(pod, types, nowMs)).toISOString().slice(0, 19)}Z`,
+        since: `${new Date(readWaitingSince(pod, types)).toISOString().slice(0, 19)}Z`,
       },
     ];
   });

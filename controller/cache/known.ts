@@ -1,11 +1,5 @@
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import {
-  type NodeReport,
-  type Namespace,
-  type Node,
-  type ServiceCidr,
-  isNodeReady,
-} from '../../lib/api/node.ts';
+import type { NodeReport, Namespace, Node, ServiceCidr } from '../../lib/api/node.ts';
 import type { Service, ServiceSlice } from '../../lib/api/service.ts';
 import type { VirtualIp, AddressPool } from '../../lib/api/vipnat.ts';
 import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
@@ -71,9 +65,10 @@ export interface Watching<T> {
 /** What changes of a source mean for a kind. */
 export type Watch = { [S in Source]: { readonly source: S } & Watching<Watchable[S]> }[Source];
 
-/** Of nodes what their pods depend on: `list` answers the keys that have to do with pods of a node. */
-export function watchReadiness(list: (node: string, known: Known) => Iterable<string>): Watch {
-  return { source: 'nodes', part: isNodeReady, toKeys: ({ key }, known) => list(key, known) };
+/** The keys of the Services of a node's pods. */
+export function listServicesOfNode({ key }: { readonly key: string }, known: Known): string[] {
+  const pods = [...(known.nodeToPods.get(key) ?? [])];
+  return pods.flatMap((name) => [...(known.podToServices.get(name) ?? [])]);
 }
 
 /** Gathers what a change means. */

@@ -7,8 +7,9 @@ import {
   type DeviceBalancer,
   type Affected,
   isNews,
-  watchReadiness,
+  listServicesOfNode,
 } from '../cache/known.ts';
+import { isNodeReady } from '../../lib/api/node.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
 import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
@@ -48,9 +49,7 @@ export const deviceWatchers: readonly Watcher[] = [
         isAskedBefore: true,
         toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
       },
-      watchReadiness((node, { nodeToPods, podToServices }) =>
-        [...(nodeToPods.get(node) ?? [])].flatMap((name) => [...(podToServices.get(name) ?? [])]),
-      ),
+      { source: 'nodes', part: isNodeReady, toKeys: listServicesOfNode },
       {
         source: 'deviceNodes',
         part: ({ addresses, takesConnections }) => [addresses, takesConnections],

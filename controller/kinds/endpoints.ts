@@ -16,6 +16,7 @@ import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { isNodeReady, readZone } from '../../lib/api/node.ts';
 import { type NodesState, isPrepared, listChangedEndpoints, readSince } from '../cache/nodes.ts';
+import { listServicesOfNode } from '../cache/known.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -292,8 +293,7 @@ export const earlySliceKind: Kind = {
     {
       source: 'nodes',
       part: (node) => [readZone(node), isNodeReady(node)],
-      toKeys: ({ key }, { nodeToPods, podToServices }) =>
-        [...(nodeToPods.get(key) ?? [])].flatMap((name) => [...(podToServices.get(name) ?? [])]),
+      toKeys: listServicesOfNode,
     },
   ],
   next: nextEarlySlicesStep,

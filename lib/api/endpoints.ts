@@ -252,9 +252,6 @@ export function formatWeights(addressToWeight: ReadonlyMap<string, number>): str
 
 type GateTypes = ReadonlySet<string>;
 
-/** How far a kubelet's date may be ahead: so much longer a gate can wait at most. */
-const mostAheadMs = 10 * 60_000;
-
 /** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and foreign gates are open. */
 export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
   const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
@@ -282,17 +279,13 @@ export function listClosedGates(pod: Pod, types: GateTypes): string[] {
   return listGates(pod, types).filter((type) => findCondition(pod, type)?.status !== 'True');
 }
 
-/**
- * Since when a pod waits for its gates alone, as milliseconds since 1970: the last condition that was met. The kubelet's date may be
- * wrong: a moment before the pod was created, or one that lies far ahead, is none. One that lies a little ahead counts: a pod may have
- * taken long to start, and would not be waited for at all.
- */
-export function readWaitingSince(pod: Pod, types: GateTypes, nowMs: number): number {
-  const createdMs = Math.min(readDate(pod.metadata.creationTimestamp) ?? nowMs, nowMs);
-  const met = (pod.status?.conditions ?? []).filter(({ type }) => isAwaited(pod, type, types));
-  const moments = met.map(({ lastTransitionTime }) => readDate(lastTransitionTime) ?? createdMs);
-  const lastMs = Math.max(createdMs, ...moments);
-  return lastMs > nowMs + mostAheadMs ? createdMs : lastMs;
+/** Since when a pod waits for its gates alone, by its kubelet's date, as milliseconds since 1970: the last condition that was met. */
+export function readWaitingSince({ metadata, spec, status }: Pod, types: GateTypes): number {
+  const gates = (spec.readinessGates ?? []).map(({ conditionType }) => conditionType);
+  const awaited = new Set(['ContainersReady', ...gates.filter((type) => !types.has(type))]);
+  const met = (status?.conditions ?? []).filter(({ type }) => awaited.has(type));
+  const moments = [metadata.creationTimestamp, ...met.map(({ lastTransitionTime }) => lastTransitionTime)];
+  return Math.max(...moments.map((text) => readDate(text) ?? 0));
 }
 
 /** Since when all gates of vipnat are open, by the controller's own date; null for a pod that has none, or a closed one. */
@@ -338,11 +331,6 @@ type OpeningWrite = Readonly<{
     status: Readonly<{ conditions: Readonly<Record<string, string>>[] }>;
   }>;
 }>;
-
-function isAwaited({ spec }: Pod, type: string, types: GateTypes): boolean {
-  const isGate = spec.readinessGates?.some(({ conditionType }) => conditionType === type) === true;
-  return type === 'ContainersReady' || (isGate && !types.has(type));
-}
 
 function findCondition({ status }: Pod, wanted: string): Condition | null {
   return status?.conditions?.find(({ type }) => type === wanted) ?? null;
