@@ -19,8 +19,7 @@ import {
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import type { DeviceBalancer } from '../cache/known.ts';
-import { isNodeReady } from '../../lib/api/node.ts';
+import { type DeviceBalancer, watchReadiness } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
@@ -49,7 +48,7 @@ export const pod: Kind = {
           ...(serviceToPods.get(`${namespace}/${name}`) ?? []),
         ]),
     },
-    { source: 'nodes', part: isNodeReady, toKeys: ({ key }, { nodeToPods }) => nodeToPods.get(key) ?? [] },
+    watchReadiness(({ key }, { nodeToPods }) => nodeToPods.get(key) ?? []),
     watchEndpoints,
     {
       source: 'deviceBalancers',
