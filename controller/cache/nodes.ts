@@ -51,6 +51,7 @@ export class CandidateNodes {
   readonly #known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>;
   readonly #overdue: ReadonlyMap<string, string>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
+  readonly #states = new Map<string, NodesState>();
   /** `POOL KIND` to how far its nodes are. */
   readonly #progress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
@@ -76,6 +77,13 @@ export class CandidateNodes {
 
   /** How far a pool's candidates are with an endpoint of a Service that early EndpointSlices have since a version; null for not at all. */
   judge(pool: string, service: string, version: string | null): NodesState {
+    // Thousands of pods of a Service may wait for a thousand nodes.
+    return findOrAdd(this.#states, `${pool} ${service} ${version ?? ''}`, () =>
+      this.#judgeAgain(pool, service, version),
+    );
+  }
+
+  #judgeAgain(pool: string, service: string, version: string | null): NodesState {
     const reports = this.list(pool);
     if (reports.length === 0) return 'nobody';
     const left = this.listNodes('kube-proxy', pool, service).length;
