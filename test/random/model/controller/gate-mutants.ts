@@ -15,9 +15,12 @@ function believe(make: (world: ClusterView) => ClusterView): Decide {
     ofGates.has(key.kind) ? decideFrom((said) => nextStep(key, said), make, world) : nextStep(key, world);
 }
 
-/** Nodes that are said to have programmed everything. */
+/** Candidates that are said to have programmed everything. */
 const trustNodes = (world: ClusterView) =>
-  believeNodes(world, { judge: (...[, , version]) => (version === null ? 'missing' : 'done') });
+  believeNodes(world, {
+    judge: (pool, service, version) =>
+      version === null || pool.startsWith('/') ? world.candidates.judge(pool, service, version) : 'done',
+  });
 
 /** Pods that are said to have ready containers. */
 function callReady(world: ClusterView): ClusterView {
