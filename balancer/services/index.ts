@@ -79,12 +79,11 @@ export class EarlyEndpoints {
   takeSlice(service: string, { endpoints }: ServiceSlice): void {
     const pods = this.#serviceToPods.get(service);
     if (pods === undefined) return;
-    const addressToEndpoint = new Map((endpoints ?? []).map((one) => [one.addresses[0] ?? '', one]));
+    const addressToEndpoints = groupByAddress(endpoints ?? []);
     for (const memory of pods.values()) {
-      const endpoint = addressToEndpoint.get(memory.address);
-      if (endpoint === undefined || !isSamePod(endpoint, memory.pod)) continue;
-      memory.isListed = true;
-      memory.wasReady ||= endpoint.conditions?.ready ?? true;
+      const own = addressToEndpoints.get(memory.address)?.filter((one) => isSamePod(one, memory.pod)) ?? [];
+      memory.isListed ||= own.length > 0;
+      memory.wasReady ||= own.some(({ conditions }) => conditions?.ready ?? true);
     }
   }
 
@@ -105,11 +104,9 @@ export class EarlyEndpoints {
     const pods = this.#serviceToPods.get(service);
     this.#waiting.delete(service);
     if (pods === undefined) return slices;
-    const ending = new Map(
-      [...listEarly(early)].filter(isTakenOut).map((one) => [one.addresses[0] ?? '', one]),
-    );
+    const ending = groupByAddress([...listEarly(early)].filter(isTakenOut));
     const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
-    const addressToReported = Map.groupBy(reported, ({ addresses }) => addresses[0] ?? '');
+    const addressToReported = groupByAddress(reported);
     const isEarly = (endpoint: EarlyEndpoint) =>
       isMeant(endpoint, node) &&
       judge(
@@ -145,8 +142,8 @@ function judge(
   reported: readonly Endpoint[],
 ): boolean {
   if (isTerminating(endpoint) || memory === undefined || memory.wasReady) return false;
-  const own = reported.find((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
-  return own === undefined ? !memory.isListed : !isTerminating(own);
+  const own = reported.filter((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
+  return own.length === 0 ? !memory.isListed : !own.some(isTerminating);
 }
 
 function isTerminating({ conditions }: Pick<Endpoint, 'conditions'>): boolean {
@@ -178,14 +175,11 @@ function toReady({ addresses, nodeName, zone, targetRef }: EarlyEndpoint, isHint
 }
 
 /** A slice with the endpoints that end by the early word. */
-function end(slice: ServiceSlice, ending: ReadonlyMap<string, EarlyEndpoint>): ServiceSlice {
+function end(slice: ServiceSlice, ending: ReadonlyMap<string, readonly EarlyEndpoint[]>): ServiceSlice {
   const isEnding = (endpoint: Endpoint) => {
-    const reported = ending.get(endpoint.addresses[0] ?? '');
-    return (
-      reported !== undefined &&
-      !isTerminating(endpoint) &&
-      isSamePod(endpoint, toPodNumber(reported.targetRef))
-    );
+    const reported = ending.get(endpoint.addresses[0] ?? '') ?? [];
+    const isIt = ({ targetRef }: EarlyEndpoint) => isSamePod(endpoint, toPodNumber(targetRef));
+    return !isTerminating(endpoint) && reported.some(isIt);
   };
   if (slice.endpoints?.some(isEnding) !== true) return slice;
   const endpoints = slice.endpoints.map((endpoint) => {
@@ -195,6 +189,11 @@ function end(slice: ServiceSlice, ending: ReadonlyMap<string, EarlyEndpoint>): S
     return { ...endpoint, conditions };
   });
   return { ...slice, endpoints };
+}
+
+/** Several pods may have one, as with the host's network. */
+function groupByAddress<T extends Pick<Endpoint, 'addresses'>>(endpoints: readonly T[]): Map<string, T[]> {
+  return Map.groupBy(endpoints, ({ addresses }) => addresses[0] ?? '');
 }
 
 function* listEarly(slices: Iterable<EarlySlice>): Iterable<EarlyEndpoint> {
@@ -392,13 +391,15 @@ export class ServiceIndex {
     if (service === undefined || addresses === undefined || service.spec.type !== 'LoadBalancer') return null;
     const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
     const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
+    // What is said twice of an address has no order: the greater weight counts, since a pod that ends may have 0.
+    const weights = early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)]);
     const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
     const texts = own.map(([text]) => text).sort();
     const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
       slices: [...this.early.merge(key, slices, early, this.#node), ...this.left.list(key)],
-      weights: new Map(early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)])),
+      weights: new Map(weights.sort(([, one], [, other]) => one - other)),
       addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),
       guarded: this.#listGuarded(key, own),

@@ -171,9 +171,13 @@ function listNames(hints: readonly { readonly name: string }[] | null | undefine
   return (hints ?? []).map(({ name }) => name);
 }
 
-/** While an endpoint moves from one slice to another both may have it: the better word counts. */
+/**
+ * Two slices may have an address, or two pods: who is ready counts, then who serves, then who ends (kube-proxy prefers the same, endpointslicecache.go).
+ * Among equals any fixed order will do: slices have none.
+ */
 function mergeBackends(before: Backend | undefined, backend: Backend): Backend {
-  return before === undefined || (!before.isReady && backend.isReady) ? backend : before;
+  const describe = (one: Backend) => JSON.stringify([!one.isReady, !one.isServingLast, !one.isEnding, one]);
+  return before === undefined || describe(backend) < describe(before) ? backend : before;
 }
 
 /**
