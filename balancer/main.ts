@@ -11,7 +11,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
 import { usualRunFolder, locateSeatFiles } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
-import type { Endpoint } from '../lib/net.ts';
+import { electionLease } from '../lib/api/vipnat.ts';
 import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
 import { createBalancerPages, toActivity } from './samples.ts';
 import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
@@ -24,7 +24,7 @@ import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
-import { NodeAddresses } from './nodes/directory.ts';
+import { createRenewalReader, NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
 import { listServices, maxDraining } from '../lib/api/node.ts';
@@ -77,7 +77,7 @@ export async function runBalancer(config: Config, { given, ...options }: Balance
 
 /** What it serves, and what records how long changes take; it records nothing if nothing is served. */
 async function createServed(
-  listen: Endpoint | null,
+  listen: Config['listen'] | null,
   logger: Logger,
   beginning: Beginning,
 ): Promise<{ readonly server: StatusServer | null; readonly time: (seconds: number) => void }> {
@@ -202,6 +202,8 @@ class NodeBalancer {
   constructor(options: NodeBalancerOptions) {
     const { route, logger, node } = options;
     const common = { clock: systemClock, node };
+    const client = new RoutedClient(route, systemClock, this.#ending.signal);
+    const readRenewal = createRenewalReader(client, options.namespace);
     this.#node = node;
     this.#counter = new BalancerCounter(options.time);
     const validity = new LeaseValidity({
@@ -211,8 +213,7 @@ class NodeBalancer {
       },
     });
     this.#reporter = new NodeReporter({
-      ...{ ...common, logger, namespace: options.namespace },
-      client: new RoutedClient(route, systemClock, this.#ending.signal),
+      ...{ ...common, logger, client, namespace: options.namespace },
       onRenewed: (renewal) => {
         validity.renewed(renewal);
       },
@@ -235,6 +236,7 @@ class NodeBalancer {
       observer: this.#counter,
       nodes: this.#nodes,
       hasKubeProxy: () => this.#addresses.isAnswered(options.probePort),
+      readElection: () => readRenewal(electionLease),
       onView: (view) => {
         this.#takeView(view);
       },

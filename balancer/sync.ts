@@ -1,5 +1,5 @@
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import { type Clock, backOff } from '../lib/clock.ts';
+import { type Cancel, type Clock, backOff } from '../lib/clock.ts';
 import type { BalancerCounter, BalancerProgress } from './report.ts';
 import type { NodeReport, DrainingEndpoint, AwaitedVersion } from '../lib/api/node.ts';
 import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
@@ -22,6 +22,8 @@ export interface BalancerPorts extends Omit<DecidePorts, 'listMemories'>, Omit<F
   /** Called after each sync with what holds then, whether or not all could be written. */
   readonly onView: (view: BalancerView) => void;
   readonly observer: BalancerCounter;
+  /** Reads when the leading controller has renewed its Lease, see createRenewalReader. */
+  readonly readElection: () => Promise<string | null>;
   /** Whether a kube-proxy serves this node. True where that cannot be known. Never rejects. */
   readonly hasKubeProxy: () => Promise<boolean>;
 }
@@ -167,6 +169,83 @@ export class WriteGaps {
   }
 }
 
+/** Between two reads. With 1,000 nodes, these are 100 a second while pods wait for gates. */
+const electionReadMs = 10_000;
+
+/** Reads in a row that find the same renewal. If a controller crashes, another one leads after 18 s. */
+const mostRepeats = 2;
+
+/**
+ * Whether a controller leads: then it renews the Lease of its election every two seconds.
+ *
+ * Goal: an early word ends with the controller that said it.
+ * Tension: all balancers would read the same Lease, and an API that does not answer says nothing of the controller.
+ * Compromise: it is read only while something depends on a controller. Reads are counted, and no time, so a process that was stopped for a while
+ * knows nothing yet. After a read that failed, counting begins again, and what was known stays.
+ */
+export class ControllerWatch {
+  readonly #ports: Pick<BalancerPorts, 'clock' | 'random' | 'logger' | 'readElection'>;
+  readonly #onChange: () => void;
+  #isNeeded = false;
+  #isAway = false;
+  /** The last one that was read; undefined before, and after a failure. */
+  #renewal: string | null | undefined = undefined;
+  #repeats = 0;
+  #cancel: Cancel = () => undefined;
+
+  /** `onChange` is called when `isAway` has changed. */
+  constructor(
+    ports: Pick<BalancerPorts, 'clock' | 'random' | 'logger' | 'readElection'>,
+    onChange: () => void,
+  ) {
+    this.#ports = ports;
+    this.#onChange = onChange;
+  }
+
+  /** Whether no controller has renewed the Lease for 20 s. False while nobody needs to know. */
+  get isAway(): boolean {
+    return this.#isAway;
+  }
+
+  /** Takes whether something depends on it. */
+  need(isNeeded: boolean): void {
+    if (isNeeded === this.#isNeeded) return;
+    const wasAway = this.#isAway;
+    [this.#isNeeded, this.#isAway, this.#renewal, this.#repeats] = [isNeeded, false, undefined, 0];
+    if (isNeeded) this.#plan(this.#ports.random() * electionReadMs);
+    else this.#cancel();
+    if (wasAway) this.#onChange();
+  }
+
+  #plan(delayMs: number): void {
+    this.#cancel();
+    this.#cancel = this.#ports.clock.schedule(delayMs, () => void this.#read());
+  }
+
+  async #read(): Promise<void> {
+    const [read] = await Promise.allSettled([this.#ports.readElection()]);
+    if (!this.#isNeeded) return;
+    this.#plan(electionReadMs);
+    if (read.status === 'fulfilled') this.#take(read.value);
+    else if (!this.#isAway) this.#renewal = undefined;
+  }
+
+  #take(renewal: string | null): void {
+    this.#repeats = renewal === this.#renewal ? this.#repeats + 1 : 0;
+    this.#renewal = renewal;
+    const isAway = this.#repeats >= mostRepeats;
+    if (isAway === this.#isAway) return;
+    this.#isAway = isAway;
+    const { logger } = this.#ports;
+    if (isAway)
+      logger.warn(
+        'no controller leads: pods that are not ready for Kubernetes get no connection beside ready ones',
+      );
+    else logger.info('a controller leads again');
+    this.#onChange();
+  }
+}
+
 /**
  * The balancer of one node: objects of the API into the tables of this host's kernel.
  *
@@ -203,6 +282,7 @@ export class Balancer {
   readonly #life: TableLife;
   readonly #gaps: WriteGaps;
   readonly #decider: Decider;
+  readonly #controller: ControllerWatch;
   #watch: Source | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
@@ -254,6 +334,11 @@ export class Balancer {
     });
     const listMemories = () => ports.kernel.listMemories(tableName);
     this.#decider = new Decider({ ...ports, listMemories }, this.#objects, this.#log);
+    this.#controller = new ControllerWatch(ports, () => {
+      const { early } = this.#objects.index;
+      early.isControllerAway = this.#controller.isAway;
+      this.#objects.touch(early.dependent);
+    });
   }
 
   /** Services in the tables, what the tables hold, and whether the API is followed. */
@@ -294,6 +379,7 @@ export class Balancer {
   /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#objects.stop();
+    this.#controller.need(false);
     this.#decider.stop();
     await this.#watch?.stop();
     await this.#queue.stop();
@@ -435,6 +521,7 @@ export class Balancer {
     if (programmed === null) return;
     const [{ draining }, awaited, left] = [this.#settled, index.listAwaited(virtualIps), this.#left];
     const [needsTables, { dropping }] = [this.#needsTables, this.#decider];
+    this.#controller.need(index.early.dependent.length > 0);
     const mode: NodeReport['mode'] = isOn ? 'direct' : needsTables ? 'none' : 'kube-proxy';
     const own = { mode, needsTables, programmed, left, dropping };
     this.#ports.onView({ ...own, pools, virtualIps, draining, awaited });

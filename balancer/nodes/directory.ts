@@ -1,11 +1,5 @@
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
-import {
-  toLeaseResource,
-  toLeaseName,
-  parseNodeLease,
-  leaseDurationMs,
-  type Lease,
-} from '../../lib/api/node.ts';
+import { toLeaseResource, parseNodeLease, leaseDurationMs, type Lease } from '../../lib/api/node.ts';
 import { type Clock, type Cancel, type Random, backOff } from '../../lib/clock.ts';
 import { families, type Family, type Address, parseAddress, classifyAddress } from '../../lib/net.ts';
 import {
@@ -22,23 +16,22 @@ import {
 const limitMs = 4000;
 
 /**
- * Reads when a node's balancer has renewed its Lease: a text that each renewal changes; null where there is none. What it returns rejects with a sentence where the API does
- * not answer, or refuses it.
+ * Reads when a Lease of vipnat's namespace was renewed: a text that each renewal changes; null where there is none. What it returns rejects with a sentence where the API
+ * does not answer, or refuses it.
  */
 export function createRenewalReader(
   client: Pick<ObjectClient, 'read'>,
   namespace: string,
-): (node: string) => Promise<string | null> {
+): (name: string) => Promise<string | null> {
   const { path, schema } = toLeaseResource(namespace);
-  return async (node) => {
-    const name = toLeaseName(node);
+  return async (name) => {
     const read = await client.read(
       { title: `reading Lease ${name}`, path: `${path}/${name}`, schema },
       limitMs,
     );
     if (read.outcome === 'gone') return null;
     if (read.outcome !== 'found') throw new Error(read.detail);
-    return parseNodeLease(read.object)?.renewal ?? null;
+    return read.object.spec?.renewTime ?? '';
   };
 }
 

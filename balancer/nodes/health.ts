@@ -2,7 +2,7 @@ import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { systemClock, systemRandom, type Random, type Cancel } from '../../lib/clock.ts';
-import { toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
+import { toLeaseName, toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
 import {
   createRenewalReader,
   type NodeState,
@@ -44,10 +44,11 @@ interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'o
 export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
   const { route, logger, node, namespace, probePort: port, signal, listAddresses, onChange } = options;
   const list = createLister(route, systemClock, signal);
+  const readRenewal = createRenewalReader(new RoutedClient(route, systemClock, signal), namespace);
   return new NodeHealth({
     ...{ clock: systemClock, random: systemRandom, logger, node, port, onChange },
     listLeases: () => list(toLeaseResource(namespace)),
-    readRenewal: createRenewalReader(new RoutedClient(route, systemClock, signal), namespace),
+    readRenewal: (other) => readRenewal(toLeaseName(other)),
     families: () => new Set(listAddresses().flatMap((text) => parseAddress(text)?.family ?? [])),
     // Hundreds a second would leave as many ports in TIME_WAIT. kube-proxy does not log a reset.
     connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'reset' }),

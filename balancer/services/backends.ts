@@ -485,6 +485,23 @@ function isEnded({ endpoints }: ServiceSlice): boolean {
   return endpoints?.[0]?.conditions?.terminating === true;
 }
 
+type Conditions = Pick<SliceEndpoint, 'conditions'>;
+
+/** Whether an endpoint takes connections. What a condition does not say counts as good. */
+export function isReady({ conditions }: Conditions): boolean {
+  return conditions?.ready ?? true;
+}
+
+/** Whether its pod is being deleted. */
+export function isTerminating({ conditions }: Conditions): boolean {
+  return conditions?.terminating === true;
+}
+
+/** Whether Kubernetes says of an endpoint that takes connections who is near it. */
+export function hasHints({ conditions, hints }: Pick<SliceEndpoint, 'conditions' | 'hints'>): boolean {
+  return isReady({ conditions }) && (hints?.forZones?.length ?? 0) + (hints?.forNodes?.length ?? 0) > 0;
+}
+
 /** Whether an endpoint is of a pod, see `toPodNumber`. Where only one side says which pod it is, the address has to do. */
 export function isSamePod({ targetRef }: Pick<SliceEndpoint, 'targetRef'>, pod: number | null): boolean {
   return typeof targetRef !== 'number' || pod === null || targetRef === pod;

@@ -14,6 +14,9 @@ import {
   protocolToNumber,
   nameTaken,
   isSamePod,
+  isReady,
+  isTerminating,
+  hasHints,
   LeftEndpoints,
 } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
@@ -25,7 +28,8 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
  * Goal: a pod gets connections before Kubernetes calls it ready, and none once it ends.
  * Tension: two watches have no common order, and a controller that is gone leaves its slices as they were.
  * Compromise: the early word counts only until Kubernetes' slices have called the same pod ready. It counts for pods that these
- * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right.
+ * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right. While no controller leads, Kubernetes alone is
+ * right, unless it calls nobody ready: a pod of which nobody knows is better than none.
  */
 
 /** What is remembered of a pod of an early slice. */
@@ -44,11 +48,18 @@ type Endpoint = NonNullable<ServiceSlice['endpoints']>[number];
 /** Of all Services, by their keys. What is remembered are pods of early slices that are there. */
 export class EarlyEndpoints {
   readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
-  /** Services with pods that get connections by the early word alone, to the versions of their slices. */
+  /** Services with pods that get connections by the early word alone, to the versions of their slices; or with ones that end by it, to none. */
   readonly #waiting = new Map<string, readonly string[]>();
   /** The same of those that end: the controller times how long nodes take to report it. */
   readonly #ending = new Map<string, readonly string[]>();
   #isFollowing = false;
+  /** Whether no controller leads, which would take back what it has said. */
+  isControllerAway = false;
+
+  /** Services of which the early word alone decides something. */
+  get dependent(): readonly string[] {
+    return [...this.#waiting.keys()];
+  }
 
   /** Versions of early slices with pods that get connections by the early word alone, or end by it. */
   get awaited(): readonly string[] {
@@ -83,7 +94,7 @@ export class EarlyEndpoints {
     for (const memory of pods.values()) {
       const own = addressToEndpoints.get(memory.address)?.filter((one) => isSamePod(one, memory.pod)) ?? [];
       memory.isListed ||= own.length > 0;
-      memory.wasReady ||= own.some(({ conditions }) => conditions?.ready ?? true);
+      memory.wasReady ||= own.some(isReady);
     }
   }
 
@@ -119,8 +130,10 @@ export class EarlyEndpoints {
       const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
       return endpoints.length === 0 ? [] : [{ ...slice, endpoints }];
     });
-    if (added.length > 0) this.#waiting.set(service, listVersions(early, isEarly));
-    return [...slices.map((slice) => (ending.size === 0 ? slice : end(slice, ending))), ...added];
+    const ended = slices.map((slice) => end(slice, ending));
+    if (added.length > 0 || ended.some((slice, at) => slice !== slices[at]))
+      this.#waiting.set(service, listVersions(early, isEarly));
+    return this.isControllerAway && reported.some(isReady) ? slices : [...ended, ...added];
   }
 }
 
@@ -146,19 +159,9 @@ function judge(
   return own.length === 0 ? !memory.isListed : !own.some(isTerminating);
 }
 
-function isTerminating({ conditions }: Pick<Endpoint, 'conditions'>): boolean {
-  return conditions?.terminating === true;
-}
-
 /** Where a Service publishes pods that are not ready, one that ends is ready, too: Kubernetes says the same. */
 function isTakenOut(endpoint: EarlyEndpoint): boolean {
   return isTerminating(endpoint) && endpoint.conditions?.ready !== true;
-}
-
-/** Whether Kubernetes says of an endpoint that takes connections who is near it. */
-function hasHints({ conditions, hints }: Endpoint): boolean {
-  const isReady = conditions?.ready ?? true;
-  return isReady && (hints?.forZones?.length ?? 0) + (hints?.forNodes?.length ?? 0) > 0;
 }
 
 /**
@@ -370,7 +373,7 @@ export class ServiceIndex {
     const awaited = virtualIps.filter(isAwaited);
     const users = awaited.flatMap(({ spec }) => spec.services);
     const services = users.flatMap(
-      ({ namespace, name }) => this.#services.get(`${namespace}/${name}`)?.metadata.resourceVersion ?? [],
+      (user) => this.#services.get(nameUser(user))?.metadata.resourceVersion ?? [],
     );
     return [
       ...awaited.map(({ metadata }) => ({ kind: 'virtualips' as const, version: metadata.resourceVersion })),
@@ -412,11 +415,9 @@ export class ServiceIndex {
     for (const [text, uid] of addresses) {
       const users = this.#addressToUsers.get(text) ?? [];
       const own = users.findIndex((user) => nameUser(user) === key && user.uid === uid);
+      const former = users.slice(0, own).flatMap((user) => this.#listUsing(user));
       // The first one has it.
-      for (const service of users
-        .slice(0, own)
-        .reverse()
-        .flatMap((user) => this.#listUsing(user)))
+      for (const service of former.reverse())
         for (const port of service.spec.ports ?? [])
           taken.set(nameTaken(text, port), nameUser(service.metadata));
     }

@@ -294,7 +294,7 @@ const balancerRights: AllRights = {
   },
   own: {
     purpose:
-      'To report what this node has done, in the Lease of the node, and to learn where other nodes are.',
+      'To report what this node has done, in the Lease of the node. To learn where other nodes are, and whether a controller leads.',
     rules: [allow(leases, 'leases', 'get list create patch')],
   },
 };

@@ -6,6 +6,8 @@ import { FakeBalancerKernel } from '../fakes/balancer-kernel.ts';
 import { noOutages } from '../../../balancer/services/backends.ts';
 import { maxDraining, listServices } from '../../../lib/api/node.ts';
 import { NodeReporter, LeaseValidity, BalancerCounter } from '../../../balancer/report.ts';
+import { createRenewalReader } from '../../../balancer/nodes/directory.ts';
+import { electionLease } from '../../../lib/api/vipnat.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
 /** What differs from life to life. */
@@ -86,9 +88,10 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
       unresponsive: seats.length === 0 ? [] : nodes.health.unresponsive,
     });
   };
+  const client = new RoutedClient(route, clock, ending.signal);
+  const readRenewal = createRenewalReader(client, 'vipnat-system');
   const reporter: NodeReporter = new NodeReporter({
-    ...{ clock, node, logger, namespace: 'vipnat-system' },
-    client: new RoutedClient(route, clock, ending.signal),
+    ...{ clock, node, logger, client, namespace: 'vipnat-system' },
     onRenewed: (renewal) => {
       validity.renewed(renewal);
     },
@@ -101,6 +104,7 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     ...{ route, clock, logger, kernel, node, validity, random },
     listStrictTunnels: () => Promise.resolve([]),
     findRouted: () => Promise.resolve([]),
+    readElection: () => readRenewal(electionLease),
     hasKubeProxy: options.hasKubeProxy ?? (() => Promise.resolve(true)),
     readAddresses: () =>
       Promise.resolve(

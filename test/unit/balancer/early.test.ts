@@ -58,3 +58,17 @@ test('who may not read early slices balances as Kubernetes says, and says so onc
   await world().pass(30);
   expect(await world().print()).toContain('10.244.4.4');
 });
+
+test('while no controller leads, a pod gets connections as Kubernetes says, unless it calls nobody ready', async () => {
+  world().list('web', '10.244.1.2');
+  world().startBalancer();
+  await world().untilPrinted(/10\.244\.1\.2/);
+  world().api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, ['10.244.3.3']));
+  await world().untilPrinted(/10\.244\.3\.3/);
+  await world().pass(19);
+  expect(await world().print()).toContain('10.244.3.3');
+  await world().pass(2);
+  expect(await world().print()).not.toContain('10.244.3.3');
+  world().list('web');
+  await world().untilPrinted(/10\.244\.3\.3/);
+});

@@ -1,5 +1,6 @@
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { TableLife } from '../../../balancer/sync.ts';
+import { ControllerWatch, TableLife } from '../../../balancer/sync.ts';
+import { createRecordingLogger } from '../../support/fakes/logger.ts';
 import { describe, test, expect } from '@jest/globals';
 
 /** A balancer that looks each second for so many, with what each look's write comes to. */
@@ -46,4 +47,35 @@ describe('the tables count', () => {
     const { renewals, off } = await live(60, () => false);
     expect([renewals, off[0], off.at(-1)]).toEqual([[], 30, 59]);
   });
+});
+
+/** What reads of the election's Lease find each 10 s, `-` for one that fails, to after how many no controller leads, and one does again. */
+test.each([
+  ['a a a a', [3]],
+  ['none none none', [3]],
+  ['a b c d e', []],
+  ['a a b b c c', []],
+  ['a a - a a - a a a', [9]],
+  ['a a a - a - b c c c', [3, 7, 10]],
+  ['- - - - -', []],
+])('reads that find %s show whether a controller leads', async (found, turns) => {
+  const clock = new FakeClock();
+  const reads = found.split(' ');
+  const turned: number[] = [];
+  let count = 0;
+  const readElection = () => {
+    const text = reads[count] ?? '';
+    count += 1;
+    return text === '-' ? Promise.reject(new Error('away')) : Promise.resolve(text === 'none' ? null : text);
+  };
+  const ports = { clock, random: () => 0, logger: createRecordingLogger(), readElection };
+  const watch = new ControllerWatch(ports, () => turned.push(count));
+  await clock.advance(60_000);
+  expect(count).toBe(0);
+  watch.need(true);
+  await clock.advance(10_000 * (reads.length - 1));
+  expect([count, turned]).toEqual([reads.length, turns]);
+  watch.need(false);
+  expect(watch.isAway).toBe(false);
+  expect(clock.pending).toBe(0);
 });

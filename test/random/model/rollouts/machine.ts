@@ -12,7 +12,7 @@ import { type RecordingLogger, createRecordingLogger } from '../../../support/fa
 import type { BalancerView } from '../../../../balancer/sync.ts';
 import { startBalancerLife } from '../../../support/api/balancer-life.ts';
 import { createLister } from '../../../../lib/kubernetes/list-watch.ts';
-import { toLeaseResource } from '../../../../lib/api/node.ts';
+import { toLeaseName, toLeaseResource } from '../../../../lib/api/node.ts';
 import { createRenewalReader } from '../../../../balancer/nodes/directory.ts';
 import { RoutedClient } from '../../../../lib/kubernetes/writes.ts';
 import type { ConnectOutcome } from '../../../../lib/http/client.ts';
@@ -178,15 +178,14 @@ export class Machine {
       },
       createNodes: (onChange) => {
         const silences = new Map<string, number>();
-        const list = createLister(route, clock, new AbortController().signal);
+        const { signal } = new AbortController();
+        const list = createLister(route, clock, signal);
+        const readRenewal = createRenewalReader(new RoutedClient(route, clock, signal), 'vipnat-system');
         const health = new NodeHealth({
           ...{ clock, random: nextRandom, node: name, port: 10_256, onChange },
           families: () => new Set(['ipv4']),
           listLeases: () => list(toLeaseResource('vipnat-system')),
-          readRenewal: createRenewalReader(
-            new RoutedClient(route, clock, new AbortController().signal),
-            'vipnat-system',
-          ),
+          readRenewal: (other) => readRenewal(toLeaseName(other)),
           logger: {
             ...logger,
             info: (line) => {

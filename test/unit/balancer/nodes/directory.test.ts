@@ -99,7 +99,7 @@ test.each<[string, ReadAnswer<unknown>, string | null | Error]>([
     return Promise.resolve({ outcome: 'found', object: schema.parse(answer.object) });
   };
   const [{ value, reason }] = (await Promise.allSettled([
-    createRenewalReader({ read }, 'vipnat-system')('w1'),
+    createRenewalReader({ read }, 'vipnat-system')('vipnat-lb-w1'),
   ])) as [{ value?: string | null; reason?: Error }];
   expect(reason ?? value).toEqual(expected);
 });
