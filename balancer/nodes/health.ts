@@ -404,7 +404,7 @@ export class NodeHealth {
   }
 
   #takeAnswer(node: string, answer: Parameters<typeof addAnswer>[1]): void {
-    const peers = answer.isAnswered || !this.#isShareOut(node) ? answer.peers : 'awaited';
+    const peers = answer.isAnswered ? answer.peers : this.#limit(node, answer.peers);
     this.#change(node, (before) => addAnswer(before, { ...answer, peers }, this.#ports.clock.now()));
   }
 
@@ -429,18 +429,23 @@ export class NodeHealth {
   }
 
   /**
-   * Whether half of the nodes are out without this one, the own one counted. If more do not answer, the cause is rather between nodes than at
-   * each of them (Envoy's panic threshold is the same half): they stay in use.
+   * If half of the nodes are out, the own one counted, and more do not answer, the cause is rather between nodes than at each of them (Envoy's
+   * panic threshold is the same half): these stay in use. Of a node whose Lease has expired, or that answers again, the cause is known: it does
+   * not count. At most half of all lose their open connections: Leases may expire because the API takes no writes.
    */
-  #isShareOut(node: string): boolean {
+  #limit(node: string, peers: ReturnType<typeof judgePeers>): typeof peers {
     const { state } = this.#nodeToTarget.get(node) ?? { state: unknownNode };
-    const out = [...this.#nodeToTarget.values()].filter((one) => one.state.outSince !== null).length;
-    if (state.outSince !== null || out < Math.floor((this.#nodeToTarget.size + 1) / 2)) return false;
+    const others = this.#listOthers(node);
+    const lost = others.filter(({ isLost }) => isLost).length;
+    const out = others.filter((one) => one.outSince !== null && !one.isLost && !isReturning(one)).length;
+    const toHalf = (count: number) => Math.floor((count + 2) / 2);
+    if (state.outSince !== null) return lost < toHalf(others.length) ? peers : 'none';
+    if (out < toHalf(others.length - lost)) return peers;
     if (state.hasAnswered && state.history.consecutiveTimeouts === 1)
       this.#ports.logger.warn(
         `node ${node} does not answer either. Half of the nodes are out, so its pods stay in use`,
       );
-    return true;
+    return 'awaited';
   }
 
   #listOthers(node: string): NodeState[] {

@@ -20,6 +20,12 @@ describe('a node that holds addresses', () => {
     'takes half of the nodes out that die at once': '8 nodes; silent w1 w3 w5 w7; wait 800; out w1 w3 w5 w7',
     'takes no more than half of the nodes out, itself counted: a firewall comes to all of them':
       '2 nodes; silent w1; wait 800; silent w2; wait 5000; out w1; told w1 out, w2 stays; open w1; wait 1000; out w2',
+    'counts no node to that half whose Lease has expired: one is in repair, and the other one dies':
+      '2 nodes; renews w2; silent w1; wait 90000; lost w1; renews -; silent w2; wait 1000; out w1 w2; wait 90000; lost w1',
+    'counts no node to that half that answers again':
+      '7 nodes; silent w1 w2 w3 w4; wait 20000; open w1 w2 w3 w4; wait 1000; silent w5; wait 1000; out w1 w2 w3 w4 w5',
+    'forgets open connections to half of the nodes at most, if all Leases expire':
+      '8 nodes; silent w1 w2 w3 w4 w5 w6 w7; wait 300000; lost w1 w2 w3 w4; out w1 w2 w3 w4 w5 w6',
     'has all nodes in use again whose balancers report, when a firewall has come': `9 nodes; renews ${others}; silent ${others}; wait 3000; out w1 w2 w3 w4 w5; wait 117000; out -; lost -; unheard ${others}`,
     'takes new connections away at most while no other node answers: its own network may be away':
       '1 nodes; cut; wait 60000; out w1; lost -; told w1 out',
