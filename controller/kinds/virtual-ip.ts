@@ -266,9 +266,9 @@ function judgeUse(virtualIp: VirtualIp, view: ClusterView): WantedCondition | nu
 }
 
 /**
- * Whether nodes are to be believed that another host has an address. Only who holds a seat asks for its addresses, so no other node alone
- * is: one that is lost could take all addresses of the cluster out of use. Two of those that may hold the seat are. What was believed stays so
- * while one of them says it, also when the seat has moved. While two nodes have the seat, each is another host to the other one: a keepalived
+ * Whether nodes are to be believed that another host has an address. Only who holds a seat asks for its addresses. To any other node that asked once and
+ * asks again, the one that holds the seat is another host. While nobody holds it, one node alone is not believed: if it is lost, it could take all
+ * addresses of the cluster out of use. What was believed stays so while one of them says it, also when the seat has moved. While two nodes have the seat, each is another host to the other one: a keepalived
  * that hangs, or was killed, leaves the address where it was, also on a node that is
  * unresponsive now, or left out of the seat.
  */
@@ -282,9 +282,9 @@ function isWitnessed(virtualIp: VirtualIp, view: ClusterView): boolean {
     report.seats.includes(name),
   );
   if (view.candidates.listCurrentOwners(name).length + unresponsive.length > 1) return false;
-  if (corroborating.length > 1) return true;
   const [seatHolder] = view.candidates.listSeatHolders(pool, seat);
-  if (seatHolder !== undefined) return seatHolder === corroborating[0];
+  if (seatHolder !== undefined) return corroborating.includes(seatHolder);
+  if (corroborating.length > 1) return true;
   return !services.some((user) => {
     const service = findService(user, view);
     return service !== undefined && address !== null && isPublished(service, address);

@@ -255,7 +255,13 @@ describe('a VirtualIP', () => {
   test.each([
     ['the node that holds its seat', 'node-1 holds finds', true],
     ['a node that may hold it, while another one does', 'node-1 holds, node-2 finds', false],
-    ['two of them', 'node-1 holds, node-2 finds, node-3 finds', true],
+    [
+      'two of them that had it, and find the one that has it now',
+      'node-1 holds, node-2 finds, node-3 finds',
+      false,
+    ],
+    ['two of them, while none holds it', 'node-2 finds, node-3 finds', true],
+    ['all of them', 'node-1 holds finds, node-2 finds, node-3 finds', true],
     ['one of two that say they hold it', 'node-1 holds finds, node-2 holds', false],
     ['one node, while none holds it', 'node-1 finds', false],
     ['two that hold it, and find each other', 'node-1 holds finds, node-2 holds finds', false],
