@@ -160,6 +160,7 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
   const own = placed.map(({ address }) => address).filter((one) => !index.vips.has(one));
   const { vips } = index;
   const activity = await askBalancerActivity();
+  index.early.isControllerAway = activity?.isControllerAway === true;
   // Nobody else asks other nodes.
   const outages = { out: new Set(activity?.out), lost: new Set(activity?.lost) };
   // A balancer of an older version does not say it, and may be without the right to know it.

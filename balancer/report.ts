@@ -122,6 +122,8 @@ export interface BalancerState {
   readonly zone: string | null;
   /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
   readonly endings: NodeEndings;
+  /** Whether no controller leads, see `ControllerWatch`. */
+  readonly isControllerAway: boolean;
   readonly counts: BalancerCounts;
   /** Nodes that do not answer this one. */
   readonly outages: NodeOutages;
@@ -134,7 +136,16 @@ export interface BalancerState {
 /** What of it the balancer itself knows. */
 export type BalancerProgress = Pick<
   BalancerState,
-  'services' | 'elements' | 'left' | 'isFollowing' | 'kinds' | 'syncedAt' | 'unreadable' | 'zone' | 'endings'
+  | 'services'
+  | 'elements'
+  | 'left'
+  | 'isFollowing'
+  | 'kinds'
+  | 'syncedAt'
+  | 'unreadable'
+  | 'zone'
+  | 'endings'
+  | 'isControllerAway'
 >;
 
 /** What a balancer has done since its start. */

@@ -187,8 +187,7 @@ export class ControllerWatch {
   readonly #ports: Pick<BalancerPorts, 'clock' | 'random' | 'logger' | 'readElection'>;
   readonly #onChange: () => void;
   #isNeeded = false;
-  #isAway = false;
-  /** The last one that was read; undefined before, and after a failure. */
+  /** The last one that was read; undefined for none. */
   #renewal: string | null | undefined = undefined;
   #repeats = 0;
   #cancel: Cancel = () => undefined;
@@ -204,17 +203,16 @@ export class ControllerWatch {
 
   /** Whether no controller has renewed the Lease for 20 s. False while nobody needs to know. */
   get isAway(): boolean {
-    return this.#isAway;
+    return this.#repeats >= mostRepeats;
   }
 
   /** Takes whether something depends on it. */
   need(isNeeded: boolean): void {
     if (isNeeded === this.#isNeeded) return;
-    const wasAway = this.#isAway;
-    [this.#isNeeded, this.#isAway, this.#renewal, this.#repeats] = [isNeeded, false, undefined, 0];
+    this.#isNeeded = isNeeded;
+    this.#cancel();
+    this.#take(undefined);
     if (isNeeded) this.#plan(this.#ports.random() * electionReadMs);
-    else this.#cancel();
-    if (wasAway) this.#onChange();
   }
 
   #plan(delayMs: number): void {
@@ -227,21 +225,18 @@ export class ControllerWatch {
     if (!this.#isNeeded) return;
     this.#plan(electionReadMs);
     if (read.status === 'fulfilled') this.#take(read.value);
-    else if (!this.#isAway) this.#renewal = undefined;
+    else if (!this.isAway) this.#take(undefined);
   }
 
-  #take(renewal: string | null): void {
-    this.#repeats = renewal === this.#renewal ? this.#repeats + 1 : 0;
+  #take(renewal: string | null | undefined): void {
+    const wasAway = this.isAway;
+    this.#repeats = renewal !== undefined && renewal === this.#renewal ? this.#repeats + 1 : 0;
     this.#renewal = renewal;
-    const isAway = this.#repeats >= mostRepeats;
-    if (isAway === this.#isAway) return;
-    this.#isAway = isAway;
-    const { logger } = this.#ports;
-    if (isAway)
-      logger.warn(
+    if (this.isAway === wasAway) return;
+    if (this.isAway)
+      this.#ports.logger.warn(
         'no controller leads: pods that are not ready for Kubernetes get no connection beside ready ones',
       );
-    else logger.info('a controller leads again');
     this.#onChange();
   }
 }
@@ -347,7 +342,8 @@ export class Balancer {
     const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
     const left = [...this.#left.keys()];
     const { zone, endings } = this.#objects.index;
-    const followed = { isFollowing, kinds, unreadable, zone, endings };
+    const { isAway: isControllerAway } = this.#controller;
+    const followed = { isFollowing, kinds, unreadable, zone, endings, isControllerAway };
     return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
   }
 
@@ -379,12 +375,13 @@ export class Balancer {
   /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#objects.stop();
-    this.#controller.need(false);
     this.#decider.stop();
     await this.#watch?.stop();
     await this.#queue.stop();
     await this.#settled.stop();
     await this.#forwards.stop();
+    // A sync that was in progress may have asked for it.
+    this.#controller.need(false);
   }
 
   async #sync(causes: readonly (Cause | OwnCause)[]): Promise<Requeue<Cause>> {

@@ -79,6 +79,7 @@ const answer = z.object({
   zone: z.optional(z.nullable(line)),
   ending: z.optional(lines),
   isWatched: z.optional(z.nullable(z.boolean())),
+  isControllerAway: z.optional(z.boolean()),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */

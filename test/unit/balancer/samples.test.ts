@@ -27,7 +27,7 @@ const state: BalancerState = {
   draining: [drain(5), drain(null), drain(2)],
   counts: { changes: 0, repairs: 0, failures: new Map() },
   outages: { out: new Set(['w2']), lost: new Set() },
-  ...{ unheard: [], zone: null, endings: new Map() },
+  ...{ unheard: [], zone: null, endings: new Map(), isControllerAway: false },
   nodes: { asked: 3, probes: 12 },
 };
 

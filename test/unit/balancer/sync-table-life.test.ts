@@ -49,7 +49,7 @@ describe('the tables count', () => {
   });
 });
 
-/** What reads of the election's Lease find each 10 s, `-` for one that fails, to after how many no controller leads, and one does again. */
+/** What reads of the election's Lease find each 10 s, `-` for one that fails, to after how many no controller leads, or one does again. */
 test.each([
   ['a a a a', [3]],
   ['none none none', [3]],
@@ -60,22 +60,18 @@ test.each([
   ['- - - - -', []],
 ])('reads that find %s show whether a controller leads', async (found, turns) => {
   const clock = new FakeClock();
-  const reads = found.split(' ');
-  const turned: number[] = [];
-  let count = 0;
+  const [reads, turned]: [string[], number[]] = [[], []];
   const readElection = () => {
-    const text = reads[count] ?? '';
-    count += 1;
+    const text = found.split(' ')[reads.length] ?? '';
+    reads.push(text);
     return text === '-' ? Promise.reject(new Error('away')) : Promise.resolve(text === 'none' ? null : text);
   };
   const ports = { clock, random: () => 0, logger: createRecordingLogger(), readElection };
-  const watch = new ControllerWatch(ports, () => turned.push(count));
+  const watch = new ControllerWatch(ports, () => turned.push(reads.length));
   await clock.advance(60_000);
-  expect(count).toBe(0);
   watch.need(true);
-  await clock.advance(10_000 * (reads.length - 1));
-  expect([count, turned]).toEqual([reads.length, turns]);
+  await clock.advance(10_000 * (found.split(' ').length - 1));
+  expect([reads.join(' '), turned]).toEqual([found, turns]);
   watch.need(false);
-  expect(watch.isAway).toBe(false);
-  expect(clock.pending).toBe(0);
+  expect([watch.isAway, clock.pending]).toEqual([false, 0]);
 });
