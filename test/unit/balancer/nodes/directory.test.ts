@@ -59,13 +59,6 @@ test('one that answered is out after two silences that another node witnessed, s
 const silence = { isAnswered: false, askedAt: 5000, peers: 'answer' } as const;
 const out = ask(ask(unknownNode, [true]), unresponsive(2), 1000);
 
-test('its open connections are lost when its Lease has expired, if another node answers', () => {
-  const expired = addLease(out, 'expired', 5000);
-  expect(addAnswer(out, silence, 6000).isLost).toBe(false);
-  expect(addAnswer(expired, { ...silence, peers: 'none' }, 6000).isLost).toBe(false);
-  expect(addAnswer(expired, silence, 6000).isLost).toBe(true);
-});
-
 test('one that renews its Lease is in use again after a minute without an answer, as if it had never answered', () => {
   const renewed = addLease(out, 'renewed', 50_000);
   expect(addAnswer(renewed, silence, 60_999).outSince).toBe(1000);

@@ -99,22 +99,6 @@ const plan = (backends: readonly Backend[], protocol = 'TCP', routed: ReadonlySe
   planRelay(backends, { here: 'n1', protocol, routed });
 
 describe('connections that are sent on', () => {
-  test('go to each endpoint alike, wherever it is', () => {
-    expect(
-      plan([make('n1', '10.244.1.2'), make('n2', '10.244.2.2'), make('n2', '10.244.2.3')])?.ends,
-    ).toEqual(
-      new Map([
-        ['10.244.1.2 . 8080', null],
-        ['10.244.2.2 . 8080', 'n2'],
-        ['10.244.2.3 . 8080', 'n2'],
-      ]),
-    );
-  });
-
-  test('go to endpoints that end, when no other is there', () => {
-    expect([...(plan([make('n2', '10.244.2.2', 'ends')])?.ends.values() ?? [])]).toEqual(['n2']);
-  });
-
   test('take the way to an endpoint that serves, where a node has one', () => {
     const backends = [make('n2', '10.244.2.2'), make('n2', '10.244.2.3', 'ends')];
     expect(plan(backends)?.nodes).toEqual(new Map([['n2', '10.244.2.2']]));
@@ -132,12 +116,6 @@ describe('connections that are sent on', () => {
     expect(plan(backends, 'TCP', routed)?.nodes).toEqual(new Map([['n2', '10.244.2.2']]));
     expect([...(plan(backends, 'TCP', routed)?.ends.keys() ?? [])]).toEqual(['10.244.2.2 . 8080']);
     expect(plan(backends.slice(1), 'TCP', routed)).toBeNull();
-  });
-
-  test('are none where all endpoints are here, or nobody says where they are', () => {
-    expect(plan([make('n1', '10.244.1.2')])).toBeNull();
-    expect(plan([make(null, '10.244.2.2')])).toBeNull();
-    expect(plan([])).toBeNull();
   });
 
   test('have a way past IPVS where one of them needs it', () => {

@@ -3,6 +3,8 @@ import { services, endpointSlices } from '../../../../lib/api/service.ts';
 import { makeLoadBalancer, makeEndpoints, makeVirtualIp } from '../../../support/kube-api/service-objects.ts';
 import { virtualIps } from '../../../../lib/api/vipnat.ts';
 import { ServiceIndex } from '../../../../balancer/services/index.ts';
+import type { FollowedNode, NodeEnding } from '../../../../lib/api/node.ts';
+import { type Steps, testSteps } from '../../steps.ts';
 import { beforeEach, test, expect, describe } from '@jest/globals';
 
 const version = ({ metadata, ...rest }: KubeObject) => ({
@@ -81,77 +83,52 @@ test('an EndpointSlice changes its own Service only', () => {
   expect(index.find('default/web')?.slices).toEqual([]);
 });
 
-describe('Nodes', () => {
-  const node = (
-    name: string,
-    zone: string | null,
-    ending: 'shuts down' | 'is in maintenance' | null = null,
-    isUnresponsive = false,
-  ) => ({ metadata: { name, resourceVersion: '1' }, zone, ending, isUnresponsive });
-  const change = (before: ReturnType<typeof node> | null, after: ReturnType<typeof node> | null) =>
-    index.takeNodes([{ key: (after ?? before)?.metadata.name ?? '', before, after }]);
-
-  beforeEach(() => {
-    index.takeServices(come('default/near', service('near')));
-    index.takeSlices(come('default/near-ipv4', slice('near', { forZones: [{ name: 'a' }] }, 'n2')));
-    index.takeVirtualIps(come('10.77.0.61', vip('10.77.0.61', ['near'])));
+/** `n1 a` is a Node in zone a, `n2 a shuts down silent` one that has also fallen silent, `n1 -` none. `news` checks the Services that the last one concerns. */
+function createNodeSteps(): Steps {
+  index.takeServices(come('default/near', service('near')));
+  index.takeSlices(come('default/near-ipv4', slice('near', { forZones: [{ name: 'a' }] }, 'n2')));
+  index.takeVirtualIps(come('10.77.0.61', vip('10.77.0.61', ['near'])));
+  const nodes = new Map<string, FollowedNode | null>();
+  let isNews = false;
+  const take = (name: string) => (text: string) => {
+    const [, zone = '', ending = '', silent] = /^(\S+) ?(.*?)( ?silent)?$/.exec(text) ?? [];
+    const state = { ending: (ending || null) as NodeEnding | null, isUnresponsive: silent !== undefined };
+    const after = zone === '-' ? null : { metadata: { name, resourceVersion: '1' }, zone, ...state };
     index.takeChanged(false);
-  });
+    isNews = index.takeNodes([{ key: name, before: nodes.get(name) ?? null, after }]);
+    nodes.set(name, after);
+  };
+  return {
+    ...{ n1: take('n1'), n2: take('n2'), n3: take('n3') },
+    news: (who) => {
+      expect([isNews, index.takeChanged(false).join()]).toEqual(who === '-' ? [false, ''] : [true, who]);
+    },
+    zone: (zone) => {
+      expect(index.zone ?? '-').toBe(zone);
+    },
+    ends: (who) => {
+      expect([...index.endings].map((one) => one.join(' ')).join() || '-').toBe(who);
+    },
+  };
+}
 
-  test("this node's zone is that of its Node, and concerns Services with hints for zones", () => {
-    expect(index.zone).toBeNull();
-    expect(change(null, node('n1', 'a'))).toBe(true);
-    expect([index.zone, index.takeChanged(false)]).toEqual(['a', ['default/near']]);
-    expect(change(node('n1', 'a'), node('n1', 'b'))).toBe(true);
-    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/near']]);
-    change(node('n1', 'b'), null);
-    expect([index.zone, index.takeChanged(false)]).toEqual([null, ['default/near']]);
+describe('Nodes', () => {
+  testSteps(createNodeSteps, {
+    "this node's zone is that of its Node, and concerns Services with hints for zones":
+      'zone -; n1 a; zone a; news default/near; n1 b; zone b; news default/near; n1 -; zone -; news default/near',
+    'one that ends concerns Services with pods there, when it begins and when it is over':
+      'n2 a; n2 a shuts down; ends n2 shuts down; news default/near; n2 a; ends -; news default/near; ' +
+      'n2 a shuts down; n2 -; ends -; news default/near',
+    'one that is silent after it said that it shuts down is off; any other silence says nothing':
+      'n2 a shuts down; n2 a silent; news -; ends n2 shuts down; n2 a; news default/near; ends -; n2 a silent; news -; ' +
+      'ends -; n2 a is in maintenance silent; ends n2 is in maintenance; n2 a silent; news default/near; ends -',
+    'heartbeats, zones of others, and nodes without pods of Services concern nobody':
+      'n1 a; n1 a; news -; n3 a shuts down; news -; n2 a; news -; n2 b; news -',
   });
 
   test('what an endpoint says of its zone is no word on the node: it may be older', () => {
-    change(null, node('n1', 'b'));
-    index.takeChanged(false);
-    index.takeSlices(come('default/other-ipv4', slice('other', undefined, 'n1', 'a')));
-    expect([index.zone, index.takeChanged(false)]).toEqual(['b', ['default/other']]);
-  });
-
-  test('one that ends concerns Services with pods there, when it begins and when it is over', () => {
-    change(null, node('n2', 'a'));
-    index.takeChanged(false);
-    expect(change(node('n2', 'a'), node('n2', 'a', 'shuts down'))).toBe(true);
-    expect([[...index.endings], index.takeChanged(false)]).toEqual([
-      [['n2', 'shuts down']],
-      ['default/near'],
-    ]);
-    expect(change(node('n2', 'a', 'shuts down'), node('n2', 'a'))).toBe(true);
-    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
-    change(null, node('n2', 'a', 'shuts down'));
-    index.takeChanged(false);
-    expect(change(node('n2', 'a', 'shuts down'), null)).toBe(true);
-    expect([index.endings.size, index.takeChanged(false)]).toEqual([0, ['default/near']]);
-  });
-
-  test('one that is silent after it said that it shuts down is off; any other silence says nothing', () => {
-    const [shut, unresponsive] = [node('n2', 'a', 'shuts down'), node('n2', 'a', null, true)];
-    change(null, shut);
-    index.takeChanged(false);
-    expect([change(shut, unresponsive), index.endings.size]).toEqual([false, 1]);
-    expect([change(unresponsive, node('n2', 'a')), index.endings.size]).toEqual([true, 0]);
-    expect([change(node('n2', 'a'), unresponsive), index.endings.size]).toEqual([false, 0]);
-    change(unresponsive, node('n2', 'a', 'is in maintenance', true));
-    expect([change(node('n2', 'a', 'is in maintenance', true), unresponsive), index.endings.size]).toEqual([
-      true,
-      0,
-    ]);
-  });
-
-  test('heartbeats, zones of others, and nodes without pods of Services concern nobody', () => {
-    change(null, node('n1', 'a'));
-    index.takeChanged(false);
-    expect(change(node('n1', 'a'), node('n1', 'a'))).toBe(false);
-    expect(change(null, node('n3', 'a', 'shuts down'))).toBe(false);
-    expect(change(node('n2', 'a'), node('n2', 'b'))).toBe(false);
-    expect(index.takeChanged(false)).toEqual([]);
+    index.takeSlices(come('default/other-ipv4', slice('other', undefined, 'n1', 'b')));
+    expect(index.zone).toBeNull();
   });
 });
 
