@@ -184,7 +184,7 @@ const mostRepeats = 2;
  * knows nothing yet. After a read that failed, counting begins again, and what was known stays.
  */
 export class ControllerWatch {
-  readonly #ports: Pick<BalancerPorts, 'clock' | 'random' | 'logger' | 'readElection'>;
+  readonly #ports: Pick<BalancerPorts, 'clock' | 'logger' | 'readElection'>;
   readonly #onChange: () => void;
   #isNeeded = false;
   /** The last one that was read; undefined for none. */
@@ -193,10 +193,7 @@ export class ControllerWatch {
   #cancel: Cancel = () => undefined;
 
   /** `onChange` is called when `isAway` has changed. */
-  constructor(
-    ports: Pick<BalancerPorts, 'clock' | 'random' | 'logger' | 'readElection'>,
-    onChange: () => void,
-  ) {
+  constructor(ports: Pick<BalancerPorts, 'clock' | 'logger' | 'readElection'>, onChange: () => void) {
     this.#ports = ports;
     this.#onChange = onChange;
   }
@@ -212,7 +209,8 @@ export class ControllerWatch {
     this.#isNeeded = isNeeded;
     this.#cancel();
     this.#take(undefined);
-    if (isNeeded) this.#plan(this.#ports.random() * electionReadMs);
+    // By the time of its own clock: nodes need it at the same moment, and did not start together.
+    if (isNeeded) this.#plan(electionReadMs - (this.#ports.clock.now() % electionReadMs));
   }
 
   #plan(delayMs: number): void {
@@ -235,7 +233,7 @@ export class ControllerWatch {
     if (this.isAway === wasAway) return;
     if (this.isAway)
       this.#ports.logger.warn(
-        'no controller leads: pods that are not ready for Kubernetes get no connection beside ready ones',
+        'no controller leads: pods that are not ready for Kubernetes get no connection while others are ready',
       );
     this.#onChange();
   }

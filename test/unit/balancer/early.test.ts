@@ -67,7 +67,7 @@ test('while no controller leads, a pod gets connections as Kubernetes says, unle
   await world().untilPrinted(/10\.244\.3\.3/);
   await world().pass(19);
   expect(await world().print()).toContain('10.244.3.3');
-  await world().pass(2);
+  await world().pass(12);
   expect(await world().print()).not.toContain('10.244.3.3');
   world().list('web');
   await world().untilPrinted(/10\.244\.3\.3/);

@@ -66,11 +66,11 @@ test.each([
     reads.push(text);
     return text === '-' ? Promise.reject(new Error('away')) : Promise.resolve(text === 'none' ? null : text);
   };
-  const ports = { clock, random: () => 0, logger: createRecordingLogger(), readElection };
+  const ports = { clock, logger: createRecordingLogger(), readElection };
   const watch = new ControllerWatch(ports, () => turned.push(reads.length));
   await clock.advance(60_000);
   watch.need(true);
-  await clock.advance(10_000 * (found.split(' ').length - 1));
+  await clock.advance(10_000 * found.split(' ').length);
   expect([reads.join(' '), turned]).toEqual([found, turns]);
   watch.need(false);
   expect([watch.isAway, clock.pending]).toEqual([false, 0]);

@@ -65,7 +65,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
         return state === 'missing' && behind < candidates.list(pool).length ? 'done' : state;
       },
     })),
-    complaint: /^the gate of .* has sent no connection|^an open connection of .* which is gone/,
+    complaint: /^the gate of .* has sent no connection/,
   },
   'takes connections away from who ends too late': {
     apply: () =>
