@@ -8,7 +8,7 @@ export interface Addition {
   /** What it is called. A failure for want of one of its files says this. */
   readonly name: string;
   /** File to how it changes. */
-  readonly files: ReadonlyMap<string, Edit>;
+  readonly files: Readonly<Record<string, Edit>>;
   /** Those of the files that a test of another layer asks for. */
   readonly heldElsewhere: readonly string[];
 }
@@ -37,67 +37,55 @@ const exampleEntry = `  exampleChoice: choose(['one', 'two'], 'one', {
 const option: Addition = {
   title: 'an option',
   name: 'exampleChoice',
-  files: new Map([
-    [
-      'config/options.ts',
-      (text) =>
-        insertAfter(
-          "    example: 'json',\n    group: 'log',\n  }),\n",
-          exampleEntry,
-        )(insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n')(text)),
-    ],
-    [
-      'docs/configuration.md',
-      insertRowAfter(
-        '--log-format',
-        '| `--example-choice CHOICE` | `VIPNAT_EXAMPLE_CHOICE` | `exampleChoice` | `one` | `one` or `two` | `two` |',
-      ),
-    ],
-    [
-      'manifests/chart/values.schema.json',
-      insertAfter('"enum": ["pretty", "json"]\n        }', ',\n"exampleChoice": { "enum": ["one", "two"] }'),
-    ],
-    ['test/support/agent/running-agent.ts', insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n")],
-  ]),
+  files: {
+    'config/options.ts': (text) =>
+      insertAfter(
+        "    example: 'json',\n    group: 'log',\n  }),\n",
+        exampleEntry,
+      )(insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n')(text)),
+    'docs/configuration.md': insertRowAfter(
+      '--log-format',
+      '| `--example-choice CHOICE` | `VIPNAT_EXAMPLE_CHOICE` | `exampleChoice` | `one` | `one` or `two` | `two` |',
+    ),
+    'manifests/chart/values.schema.json': insertAfter(
+      '"enum": ["pretty", "json"]\n        }',
+      ',\n"exampleChoice": { "enum": ["one", "two"] }',
+    ),
+    'test/support/agent/running-agent.ts': insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n"),
+  },
   heldElsewhere: [],
 };
 
 const error: Addition = {
   title: 'an error',
   name: 'EXAMPLE_FAILED',
-  files: new Map([
-    [
-      'lib/errors.ts',
-      insertAfter(
-        "the output of the same command with `--log-level debug`.',\n  },\n",
-        "EXAMPLE_FAILED: { ...transient, meaning: 'An example failed.', remedy: 'Try again.' },\n",
-      ),
-    ],
-    [
-      'docs/errors.md',
-      insertRowAfter('INTERNAL_ERROR', '| `EXAMPLE_FAILED` | An example failed. | Try again. | 1 | yes |'),
-    ],
-  ]),
+  files: {
+    'lib/errors.ts': insertAfter(
+      "the output of the same command with `--log-level debug`.',\n  },\n",
+      "EXAMPLE_FAILED: { ...transient, meaning: 'An example failed.', remedy: 'Try again.' },\n",
+    ),
+    'docs/errors.md': insertRowAfter(
+      'INTERNAL_ERROR',
+      '| `EXAMPLE_FAILED` | An example failed. | Try again. | 1 | yes |',
+    ),
+  },
   heldElsewhere: [],
 };
 
 const check: Addition = {
   title: 'a check of doctor',
   name: 'example-found',
-  files: new Map([
-    [
-      'cli/doctor/checks/rules.ts',
-      insertAfter(
-        'export const ruleChecks: Checks = {\n',
-        "  'example-found': { levels: ['warn'], meaning: 'An example.', find: () => null },\n",
-      ),
-    ],
-    ['docs/doctor.md', insertRowAfter('ipvs-excludes-vip', '| `example-found` | warn | An example. |')],
-    [
-      'test/host/netns/doctor-faults.ts',
-      insertAfter("name: 'rules',\n    faults: [\n", "{ code: 'example-found', seed: shell('true') },\n"),
-    ],
-  ]),
+  files: {
+    'cli/doctor/checks/rules.ts': insertAfter(
+      'export const ruleChecks: Checks = {\n',
+      "  'example-found': { levels: ['warn'], meaning: 'An example.', find: () => null },\n",
+    ),
+    'docs/doctor.md': insertRowAfter('ipvs-excludes-vip', '| `example-found` | warn | An example. |'),
+    'test/host/netns/doctor-faults.ts': insertAfter(
+      "name: 'rules',\n    faults: [\n",
+      "{ code: 'example-found', seed: shell('true') },\n",
+    ),
+  },
   heldElsewhere: ['test/host/netns/doctor-faults.ts'],
 };
 
@@ -110,28 +98,22 @@ const dashboardPanel = `{ "type": "stat", "title": "Example", "description": "An
 const metric: Addition = {
   title: 'a metric',
   name: 'vipnat_example',
-  files: new Map([
-    [
-      'lib/telemetry/metrics.ts',
+  files: {
+    'lib/telemetry/metrics.ts': insertAfter(
+      'export const sampled = {\n',
+      "  vipnat_example: { type: 'gauge', labels: [], help: 'An example' },\n",
+    ),
+    'agent/report/metrics.ts': insertAfter(
+      "sample('vipnat_can_serve', {}, isServing),\n",
+      "sample('vipnat_example', {}, 1),\n",
+    ),
+    'docs/metrics.md': (text) =>
       insertAfter(
-        'export const sampled = {\n',
-        "  vipnat_example: { type: 'gauge', labels: [], help: 'An example' },\n",
-      ),
-    ],
-    [
-      'agent/report/metrics.ts',
-      insertAfter("sample('vipnat_can_serve', {}, isServing),\n", "sample('vipnat_example', {}, 1),\n"),
-    ],
-    [
-      'docs/metrics.md',
-      (text) =>
-        insertAfter(
-          /^\| metric.*\n\|.*\n/m.exec(text)?.[0] ?? '| metric',
-          '| `vipnat_example` | gauge | | An example. | |\n',
-        )(text),
-    ],
-    ['manifests/dashboard.json', insertAfter('"panels": [', dashboardPanel)],
-  ]),
+        /^\| metric.*\n\|.*\n/m.exec(text)?.[0] ?? '| metric',
+        '| `vipnat_example` | gauge | | An example. | |\n',
+      )(text),
+    'manifests/dashboard.json': insertAfter('"panels": [', dashboardPanel),
+  },
   heldElsewhere: [],
 };
 
@@ -145,22 +127,16 @@ function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
 const trigger: Addition = {
   title: 'a trigger',
   name: 'trigger-example',
-  files: new Map([
-    ['lib/kernel/port.ts', insertAfter('export type Trigger =', " 'trigger-example' |")],
-    [
-      'lib/kernel/watch.ts',
-      (text) =>
-        insertAfter(
-          "'xtables-lock': startLockWatch(options),\n",
-          "'trigger-example': watchExample(options),\n",
-        )(text) + exampleWatch,
-    ],
-    [
-      'test/support/fakes/kernel-watches.ts',
-      insertAfter('forwarding: 1000,\n', "'trigger-example': 1000,\n"),
-    ],
-    ['test/contract/kernel.test.ts', insertAfter('', '// The case of the new one.\n')],
-  ]),
+  files: {
+    'lib/kernel/port.ts': insertAfter('export type Trigger =', " 'trigger-example' |"),
+    'lib/kernel/watch.ts': (text) =>
+      insertAfter(
+        "'xtables-lock': startLockWatch(options),\n",
+        "'trigger-example': watchExample(options),\n",
+      )(text) + exampleWatch,
+    'test/support/fakes/kernel-watches.ts': insertAfter('forwarding: 1000,\n', "'trigger-example': 1000,\n"),
+    'test/contract/kernel.test.ts': insertAfter('', '// The case of the new one.\n'),
+  },
   heldElsewhere: ['test/contract/kernel.test.ts'],
 };
 
@@ -168,10 +144,8 @@ const trigger: Addition = {
 const command: Addition = {
   title: 'a command',
   name: 'example',
-  files: new Map([
-    [
-      'cli/commands/example.ts',
-      () => `import { definePlainCommand, json } from '../command.ts';
+  files: {
+    'cli/commands/example.ts': () => `import { definePlainCommand, json } from '../command.ts';
 
 /** An example. */
 export const example = definePlainCommand({
@@ -183,17 +157,13 @@ export const example = definePlainCommand({
   },
 });
 `,
-    ],
-    [
-      'cli/table.ts',
-      (text) =>
-        insertAfter(
-          "(await import('./commands/version.ts')).printVersion,\n",
-          "  example: async () => (await import('./commands/example.ts')).example,\n",
-        )(insertAfter("version: 'print the version',\n", "    example: 'an example',\n")(text)),
-    ],
-    ['docs/commands.md', insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |')],
-  ]),
+    'cli/table.ts': (text) =>
+      insertAfter(
+        "(await import('./commands/version.ts')).printVersion,\n",
+        "  example: async () => (await import('./commands/example.ts')).example,\n",
+      )(insertAfter("version: 'print the version',\n", "    example: 'an example',\n")(text)),
+    'docs/commands.md': insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |'),
+  },
   heldElsewhere: [],
 };
 

@@ -52,6 +52,7 @@ interface Case {
 const on = (labels: string, node = 'm1') =>
   `{${labels === '' ? '' : `${labels},`}instance="${node}",job="vipnat"}`;
 const vip = 'vip="10.0.0.50:6443"';
+const up = (node: string) => `up${on('', node)}`;
 const passthrough = `vipnat_vip_mode${on(`${vip},mode="passthrough"`)}`;
 const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
 const apiserver = (state: string) =>
@@ -111,13 +112,13 @@ const cases: Readonly<Record<string, Case>> = {
   VipnatFailing: one(`vipnat_failures_total${on('code="TOOL_FAILED"')}`, ['0+1x20', 12], ['0x5 3x20', 12]),
   VipnatNoSync: one(`vipnat_last_sync_timestamp_seconds${on('')}`, ['0x20', 13], ['0+60x20', 20]),
   VipnatAgentDown: {
-    fires: [{ [`up${on('')}`]: '0x5', [`up${on('', 'm2')}`]: '1x5' }, 3, 1],
-    quiet: [{ [`up${on('')}`]: '1x5' }, 3],
+    fires: [{ [up('m1')]: '0x5', [up('m2')]: '1x5' }, 3, 1],
+    quiet: [{ [up('m1')]: '1x5' }, 3],
   },
   VipnatAgentMissing: {
     stepMinutes: 15,
-    fires: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x96' }, 1470, 1],
-    quiet: [{ [`up${on('')}`]: '1x100', [`up${on('', 'm2')}`]: '1x100' }, 1470],
+    fires: [{ [up('m1')]: '1x100', [up('m2')]: '1x96' }, 1470, 1],
+    quiet: [{ [up('m1')]: '1x100', [up('m2')]: '1x100' }, 1470],
   },
   VipnatTrackFileNotWritten: simple('vipnat_track_file_current', '0', 3),
   VipnatKeepalivedDoesNotFollow: simple('vipnat_track_file_followed', '0', 6),
@@ -248,19 +249,16 @@ describe('each alert', () => {
     expect(Object.keys(metrics)).toEqual(expect.arrayContaining(named));
   });
 
-  test.each(alerts)(
-    '$alert has a severity, says what it is, and names a command of vipnat that helps',
-    (alert) => {
-      const { labels, annotations } = alert;
-      expect(['warning', 'critical']).toContain(labels.severity);
-      expect(annotations.summary).toMatch(/^\S.*[^.]$/);
-      const named = [
-        ...annotations.description.matchAll(/\bvipnat (status|check|doctor|services|seats)\b/g),
-      ].map(([, name]) => name);
-      const isThere = (name = '') => commandNames.some((one) => one === name);
-      expect(named.some(isThere)).toBe(true);
-    },
-  );
+  test.each(alerts)('$alert has a severity, says what it is, and names a command that helps', (alert) => {
+    const { labels, annotations } = alert;
+    expect(['warning', 'critical']).toContain(labels.severity);
+    expect(annotations.summary).toMatch(/^\S.*[^.]$/);
+    const named = [
+      ...annotations.description.matchAll(/\bvipnat (status|check|doctor|services|seats)\b/g),
+    ].map(([, name]) => name);
+    const isThere = (name = '') => commandNames.some((one) => one === name);
+    expect(named.some(isThere)).toBe(true);
+  });
 });
 
 describeWithPromtool('promtool', () => {

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { listChoices, optionNames } from '../../config/options.ts';
-import { version } from '../support/manifest/printing.ts';
 
 const read = (file: string) => readFileSync(`manifests/chart/${file}`, 'utf8');
 
@@ -16,10 +15,6 @@ const schema = JSON.parse(read('values.schema.json')) as Schema;
 const values = parse(read('values.yaml')) as Record<string, unknown>;
 
 describe("the chart's", () => {
-  test('version is that of the package, and so is the image that it runs', () => {
-    expect(parse(read('Chart.yaml'))).toMatchObject({ version, appVersion: version });
-  });
-
   test('schema knows every option of vipnat but the virtual IPs and the name of each node, its choices too, and no other', () => {
     const { properties = {}, additionalProperties } = schema.properties?.['options'] ?? {};
     expect(Object.keys(properties)).toEqual(

@@ -34,7 +34,7 @@ function listNamed(addition: Addition): string[] {
 
 /** All additions at once, but for these files of theirs. */
 function listEdits(left: ReadonlySet<string>): Map<string, Edit> {
-  return new Map(additions.flatMap(({ files }) => [...files].filter(([file]) => !left.has(file))));
+  return new Map(additions.flatMap(({ files }) => Object.entries(files).filter(([file]) => !left.has(file))));
 }
 
 function edit(file: string, change: Edit): string {
@@ -66,7 +66,7 @@ function compile(left: ReadonlySet<string>): Map<Addition, readonly unknown[]> {
       return source;
     },
   };
-  const sources = additions.flatMap(({ files }) => [...files.keys()]).filter((file) => file.endsWith('.ts'));
+  const sources = additions.flatMap(({ files }) => Object.keys(files)).filter((file) => file.endsWith('.ts'));
   const program = ts.createProgram({ rootNames: sources.map((file) => resolve(file)), options, host });
   const diagnose = (file: string) => {
     const source = program.getSourceFile(resolve(file));
@@ -74,14 +74,14 @@ function compile(left: ReadonlySet<string>): Map<Addition, readonly unknown[]> {
       ? []
       : program.getSemanticDiagnostics(source).map(({ messageText }) => messageText);
   };
-  return new Map(additions.map((one) => [one, [...one.files.keys()].flatMap(diagnose)]));
+  return new Map(additions.map((one) => [one, Object.keys(one.files).flatMap(diagnose)]));
 }
 
 /** Files of additions that the compiler does not miss when they are left out. */
 function findUnmissed(): Map<Addition, string[]> {
   const additionToFiles = new Map(additions.map((one): [Addition, string[]] => [one, []]));
   const lists = additions.map((one) =>
-    [...one.files.keys()].filter((file) => !one.heldElsewhere.includes(file)),
+    Object.keys(one.files).filter((file) => !one.heldElsewhere.includes(file)),
   );
   for (let round = 0; lists.some((files) => round < files.length); round += 1) {
     const left = lists.map((files) => files[round]);
@@ -134,7 +134,7 @@ async function runComparisons(folder: string): Promise<string> {
 describe('CONTRIBUTING names for', () => {
   test.each(additions)('$title the files that change, and no other', (addition) => {
     const named = listNamed(addition);
-    const changed = [...addition.files.keys()];
+    const changed = Object.keys(addition.files);
     const isNamed = (file: string) =>
       named.some((one) => file === one || (one.endsWith('/') && dirname(file) === dirname(`${one}x`)));
     expect(changed.filter((file) => !isNamed(file))).toEqual([]);

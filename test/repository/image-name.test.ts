@@ -35,12 +35,7 @@ describe('the name of the image', () => {
   });
 
   test.each([
-    'vipnat',
-    'us/vipnat:1',
-    'localhost',
-    'r.example/',
-    'r.example/A',
-    'r.example/a:',
+    ...'vipnat us/vipnat:1 localhost r.example/ r.example/A r.example/a:'.split(' '),
     'r.example/a b',
   ])('cannot be %j, which is said in one line', async (name) => {
     const { exitCode, stdout, stderr } = await printName(name);
@@ -91,6 +86,6 @@ describe('every name of the image in documents, manifests, chart and scripts', (
   test("is the chart's too, by its values and its version", () => {
     const read = (file: string) => parse(readFileSync(`manifests/chart/${file}`, 'utf8')) as unknown;
     expect(read('values.yaml')).toMatchObject({ image: { repository: imageRepository, tag: '' } });
-    expect(read('Chart.yaml')).toMatchObject({ appVersion: version });
+    expect(read('Chart.yaml')).toMatchObject({ version, appVersion: version });
   });
 });

@@ -60,17 +60,8 @@ describe('scripts/image', () => {
   test('hands on the tag, other images to build on, and what is for the tool', async () => {
     provide('docker');
     provide('buildah');
-    const bases = ['--base', 'b:1', '--builder', 'n:1'];
-    const { stdout, stderr } = await build(
-      '--tool',
-      'buildah',
-      '--tag',
-      'r.example/t:2',
-      ...bases,
-      '--',
-      '--label',
-      'a=b',
-    );
+    const words = '--tool buildah --tag r.example/t:2 --base b:1 --builder n:1 -- --label a=b';
+    const { stdout, stderr } = await build(...words.split(' '));
     expect(stdout).toBe('r.example/t:2: 1MB, built with buildah');
     expect(stderr).toContain('/buildah build --tag r.example/t:2 --build-arg RELEASE_IMAGE=r.example/t:2 ');
     expect(stderr).toContain(

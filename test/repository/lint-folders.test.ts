@@ -104,19 +104,16 @@ const typeCircle = (folder: string): Tree => ({
   [`${folder}/other.ts`]: [`${typesOf}${folder}/one.ts`],
 });
 
-const unused: Tree = { 'agent/health/unused.ts': ['lib/errors.ts'] };
+const circleInProduct: Tree = {
+  ...folderCircle('agent/report', 'agent/decide'),
+  'agent/health/judge.ts': ['agent/report/first.ts', 'agent/decide/first.ts'],
+};
 
-test('scripts/lint folders passes a tree whose arrows go down', () => {
-  expect(lintFolders(goodTree)).toMatchObject({ status: 0 });
-});
-
-test('scripts/lint folders passes folders of the product that import each other', () => {
-  const tree = {
-    ...goodTree,
-    ...folderCircle('agent/report', 'agent/decide'),
-    'agent/health/judge.ts': ['agent/report/first.ts', 'agent/decide/first.ts'],
-  };
-  expect(lintFolders(tree)).toMatchObject({ status: 0 });
+test.each<[string, Tree]>([
+  ['a tree whose arrows go down', {}],
+  ['folders of the product that import each other', circleInProduct],
+])('scripts/lint folders passes %s', (_what, more) => {
+  expect(lintFolders({ ...goodTree, ...more })).toMatchObject({ status: 0 });
 });
 
 describe('scripts/lint folders refuses', () => {
@@ -128,7 +125,7 @@ describe('scripts/lint folders refuses', () => {
       ...typeCircle('agent/health'),
       ...typeCircle('tools/lab/machines'),
       'tools/lab/machines/unused.ts': [],
-      ...unused,
+      'agent/health/unused.ts': ['lib/errors.ts'],
     };
     for (const [from, to] of wrongImports) {
       tree[from] = [...(tree[from] ?? []), to];
@@ -145,22 +142,17 @@ describe('scripts/lint folders refuses', () => {
     expect(verdict.text).toContain(`error ${fence}: ${from} → ${to}`);
   });
 
-  test('folders outside of the product that import each other', () => {
-    expect(verdict.text.replaceAll(/\s+/g, ' ')).toContain(
-      'error no-folder-cycle: tools/demo/stage → tools/demo/screen → tools/demo/stage',
-    );
+  const demo = 'tools/demo/stage → tools/demo/screen → tools/demo/stage';
+  test.each([
+    ['folders outside of the product that import each other', `no-folder-cycle: ${demo}`],
+    ['files of the product that import types of each other', 'no-type-cycle: agent/health/one.ts'],
+    ['a file without imports that nothing imports', 'no-orphan: tools/lab/machines/unused.ts'],
+    ['a product file that only imports others', 'product-is-imported: agent/health/unused.ts'],
+  ])('%s', (_what, complaint) => {
+    expect(verdict.text.replaceAll(/\s+/g, ' ')).toContain(`error ${complaint}`);
   });
 
-  test('files of the product that import types of each other', () => {
-    expect(verdict.text).toContain('error no-type-cycle: agent/health/one.ts');
+  test('no types that files outside of the product import of each other', () => {
     expect(verdict.text).not.toContain('cycle: tools/lab/machines/one.ts');
-  });
-
-  test('a file without imports that nothing imports', () => {
-    expect(verdict.text).toContain('error no-orphan: tools/lab/machines/unused.ts');
-  });
-
-  test('a file of the product that imports others and that nothing imports', () => {
-    expect(verdict.text).toContain('error product-is-imported: agent/health/unused.ts');
   });
 });

@@ -39,24 +39,19 @@ describe('each vipnat manifest that people are told', () => {
   const commands = texts.flatMap((text) => [
     ...text.matchAll(/vipnat manifest ([a-z-]+ --[^|>`\n]*[^|>`\n ])/g),
   ]);
+  const isUnit = (command: string) => command.startsWith('systemd ');
   const words = [...new Set(commands.map(([, command = '']) => command))];
 
-  test.each(words.filter((command) => command.startsWith('systemd ')))(
-    'prints a unit: %s',
-    async (command) => {
-      expect(await print(command.split(' '))).toMatch(/^ExecStart=\S+ \S+ run --vip=10\.0\.0\.50:6443$/m);
-    },
-  );
+  test.each(words.filter(isUnit))('prints a unit: %s', async (command) => {
+    expect(await print(command.split(' '))).toMatch(/^ExecStart=\S+ \S+ run --vip=10\.0\.0\.50:6443$/m);
+  });
 
   test('is found', () => {
     expect(words.length).toBeGreaterThan(2);
   });
 
-  test.each(words.filter((command) => !command.startsWith('systemd ')))(
-    'prints a pod: %s',
-    async (command) => {
-      const { containers } = findPodSpec(await print(command.split(' ')));
-      expect(containers[0].args[0]).toBe(firstArguments.get(command.split(' ')[0] ?? '') ?? 'run');
-    },
-  );
+  test.each(words.filter((command) => !isUnit(command)))('prints a pod: %s', async (command) => {
+    const { containers } = findPodSpec(await print(command.split(' ')));
+    expect(containers[0].args[0]).toBe(firstArguments.get(command.split(' ')[0] ?? '') ?? 'run');
+  });
 });

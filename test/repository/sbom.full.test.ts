@@ -21,6 +21,8 @@ const nameToCopyright = {
   libc6: 'Redistribution and use are permitted.\n',
 };
 
+const debian = 'arch=amd64&distro=debian-12';
+
 let folder: string;
 
 beforeAll(async () => {
@@ -83,12 +85,8 @@ describe('scripts/sbom.mjs', () => {
     const inImage = await names();
     for (const name of ['packages', 'os-release']) rmSync(join(folder, name));
     const inExecutable = await names();
-    expect(inImage.filter((name) => !inExecutable.includes(name))).toEqual([
-      'bash',
-      'conntrack',
-      'libc6',
-      'nftables',
-    ]);
+    const onlyInImage = inImage.filter((name) => !inExecutable.includes(name));
+    expect(onlyInImage.join(' ')).toBe('bash conntrack libc6 nftables');
     rmSync(join(folder, 'node'));
     expect(inExecutable.filter((name) => name !== 'node')).toEqual(await names());
   });
@@ -113,18 +111,10 @@ describe('scripts/sbom.mjs', () => {
   });
 
   test.each([
-    ['bash', 'bash@5.2.15-2+b7?arch=amd64&distro=debian-12&upstream=bash%405.2.15-2', ['GPL-3']],
-    [
-      'conntrack',
-      'conntrack@1:1.4.7-1+b2?arch=amd64&distro=debian-12&upstream=conntrack-tools%401%3A1.4.7-1',
-      ['GPL-2+'],
-    ],
-    ['nftables', 'nftables@1.0.6-2+deb12u2?arch=amd64&distro=debian-12', ['GPL-2', 'GPL-2 or GPL-3']],
-    [
-      'libc6',
-      'libc6@2.36-9+deb12u14?arch=amd64&distro=debian-12&upstream=glibc',
-      ['/usr/share/doc/libc6/copyright'],
-    ],
+    ['bash', `bash@5.2.15-2+b7?${debian}&upstream=bash%405.2.15-2`, ['GPL-3']],
+    ['conntrack', `conntrack@1:1.4.7-1+b2?${debian}&upstream=conntrack-tools%401%3A1.4.7-1`, ['GPL-2+']],
+    ['nftables', `nftables@1.0.6-2+deb12u2?${debian}`, ['GPL-2', 'GPL-2 or GPL-3']],
+    ['libc6', `libc6@2.36-9+deb12u14?${debian}&upstream=glibc`, ['/usr/share/doc/libc6/copyright']],
   ])('names %s with its source and the licenses of its copyright file', async (name, purl, licenses) => {
     expect(await find(name)).toEqual([{ purl: `pkg:deb/debian/${purl}`, licenses }]);
   });

@@ -33,19 +33,14 @@ test('the first table has every name that is published, and no other', () => {
 });
 
 describe('every annotation is there, and no other', () => {
-  test('of Services, each with its former names', () => {
-    const rows = readTables('Annotations of a Service')[0]?.map(([names]) => readNames(names));
-    expect(rows).toEqual(Object.values(names.serviceAnnotations));
-  });
-
-  test('of pods', () => {
-    const rows = readTables('Annotations of a pod')[0]?.map(([name]) => unquote(name));
-    expect(rows).toEqual(Object.values(names.podAnnotations));
-  });
-
-  test('of Leases', () => {
-    const rows = readTables("Annotations of a balancer's Lease")[0]?.map(([name]) => unquote(name));
-    expect(rows).toEqual(Object.values(names.reportAnnotations));
+  test.each([
+    // Each with its former names.
+    ['a Service', names.serviceAnnotations],
+    ['a pod', names.podAnnotations],
+    ["a balancer's Lease", names.reportAnnotations],
+  ])('of %s', (owner, annotations) => {
+    const rows = readTables(`Annotations of ${owner}`)[0]?.map(([cell]) => readNames(cell));
+    expect(rows).toEqual(Object.values<string | readonly string[]>(annotations).map((each) => [each].flat()));
   });
 
   test('of pools', () => {
