@@ -30,7 +30,7 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
   }
 
   test.each(places)(
-    'a write to $dialect of $family that was made ready keeps what others wrote meanwhile',
+    'a ready write keeps what others wrote: $dialect $family',
     async ({ family, dialect }) => {
       const [first, second, foreign] =
         family === 'ipv6' ? ['fd00::1', 'fd00::2', 'fd00::3'] : ['10.9.9.1', '10.9.9.2', '10.9.9.3'];
@@ -52,7 +52,7 @@ const isAble = process.env['CI'] === 'true' || (await whyNoNamespaces()) === nul
   );
 
   test.each(places)(
-    'a write to $dialect of $family that was made ready and is refused changes nothing',
+    'a refused ready write changes nothing: $dialect $family',
     async ({ family, dialect }) => {
       const address = family === 'ipv6' ? 'fd00::1' : '10.9.9.1';
       await subject().kernel.keepReady([{ family, dialect }]);
@@ -88,6 +88,16 @@ describe('when the agent is killed by SIGKILL', () => {
     agent.kill('SIGKILL');
     for (const child of children) while (await isAlive(child)) await sleep(10);
   });
+
+  test('its child on the xtables lock dies with it', async () => {
+    const agent = startChild(childCommand);
+    await createRealKernel(agent).watch(() => undefined).ready;
+    const children = await listChildren(String(agent.pid));
+    expect(children).toHaveLength(1);
+    expect(await isAlive(children[0] ?? '')).toBe(true);
+    agent.kill('SIGKILL');
+    while (await isAlive(children[0] ?? '')) await sleep(10);
+  });
 });
 
 /** One rule behind those that are there. */
@@ -109,6 +119,7 @@ async function listChildren(pid: string): Promise<string[]> {
   return lists.flatMap((list) => list.split(' ').filter((child) => child !== ''));
 }
 
+/** A zombie is dead: who inherits it may be slow to bury it. */
 async function isAlive(pid: string): Promise<boolean> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   return stat !== '' && !/\) Z /.test(stat);

@@ -15,16 +15,8 @@ const track = (...words: string[]) =>
 const open = (port: string, pod: string) =>
   track(
     ...['-I', '-p', 'tcp', '--timeout', '600', '--state', 'ESTABLISHED', '--status', 'SEEN_REPLY,ASSURED'],
-    ...[
-      '--orig-src',
-      '10.0.0.99',
-      '--orig-port-src',
-      port,
-      '--orig-dst',
-      '10.0.9.10',
-      '--orig-port-dst',
-      '80',
-    ],
+    ...['--orig-src', '10.0.0.99', '--orig-port-src', port],
+    ...['--orig-dst', '10.0.9.10', '--orig-port-dst', '80'],
     ...['--reply-src', pod, '--reply-port-src', '8080', '--reply-dst', '10.0.0.99', '--reply-port-dst', port],
   );
 

@@ -1,3 +1,4 @@
+import { expect } from '@jest/globals';
 import { parseAddress } from '../../../lib/net.ts';
 import type {
   Member,
@@ -13,6 +14,10 @@ import { AlteonSimulator, type AlteonSimulatorOptions } from './alteon-simulator
 import { createAlteon } from '../../../devices/alteon/driver.ts';
 
 export const { signal } = new AbortController();
+
+/** How a call ends. */
+export const done = { result: 'done' };
+export const failed = (why: string) => ({ result: 'failed', why: expect.stringContaining(why) as unknown });
 
 export const toAddress = (text: string) => {
   const address = parseAddress(text);
@@ -45,6 +50,10 @@ export function toBalancer(members: readonly string[], changes: Partial<Balancer
     ...changes,
   };
 }
+
+/** One of two members, and what a unit serves then. */
+export const one = toBalancer(['10.1.0.1:8080', '10.1.0.2:8080=3']);
+export const oneServed = [{ listener: 'tcp 192.0.2.1:443', members: ['10.1.0.1:8080=1', '10.1.0.2:8080=3'] }];
 
 /** A simulator, and drivers that have it. */
 export class AlteonWorld {
