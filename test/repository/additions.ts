@@ -13,23 +13,23 @@ export interface Addition {
   readonly heldElsewhere: readonly string[];
 }
 
-function insertAfter(place: string, added: string): Edit {
-  return (text) => {
+const insertAfter =
+  (place: string, added: string): Edit =>
+  (text) => {
     const index = text.indexOf(place);
     if (index === -1) throw new Error(`no place for ${added}: there is no ${place}`);
     const end = index + place.length;
     return `${text.slice(0, end)}${added}${text.slice(end)}`;
   };
-}
 
 /** Adds a row of a table, after the one whose first cell begins so. */
-function insertRowAfter(cell: string, added: string): Edit {
-  return (text) => {
+const insertRowAfter =
+  (cell: string, added: string): Edit =>
+  (text) => {
     const [row] = text.split('\n').filter((line) => line.startsWith(`| \`${cell}`));
     if (row === undefined) throw new Error(`no place for ${added}: no row begins with ${cell}`);
     return insertAfter(`${row}\n`, `${added}\n`)(text);
   };
-}
 
 const exampleEntry = `  exampleChoice: choose(['one', 'two'], 'one', {
     meaning: 'an example', example: 'two', group: 'log' }),\n`;

@@ -33,13 +33,11 @@ function listNamed(addition: Addition): string[] {
 }
 
 /** All additions at once, but for these files of theirs. */
-function listEdits(left: ReadonlySet<string>): Map<string, Edit> {
-  return new Map(additions.flatMap(({ files }) => Object.entries(files).filter(([file]) => !left.has(file))));
-}
+const listEdits = (left: ReadonlySet<string>): Map<string, Edit> =>
+  new Map(additions.flatMap(({ files }) => Object.entries(files).filter(([file]) => !left.has(file))));
 
-function edit(file: string, change: Edit): string {
-  return change(existsSync(file) ? readFileSync(file, 'utf8') : '');
-}
+const edit = (file: string, change: Edit): string =>
+  change(existsSync(file) ? readFileSync(file, 'utf8') : '');
 
 /** Parsed once for all programs. */
 const fileToSource = new Map<string, ts.SourceFile | undefined>();

@@ -8,20 +8,14 @@ const path = 'docs/dependencies.md';
 /** What whoever takes the image may be bound to: permissive ones only. */
 const licenses = ['0BSD', 'Apache-2.0', 'BSD-3-Clause', 'ISC', 'MIT'];
 
-interface Package {
-  readonly name: string;
-  readonly version: string;
-  readonly license: string;
-}
+type Package = Readonly<Record<'name' | 'version' | 'license', string>>;
 
 interface BundledPackage extends Package {
   readonly integrity: string;
   readonly files: readonly string[];
 }
 
-function readJson(file: string): unknown {
-  return JSON.parse(readFileSync(file, 'utf8')) as unknown;
-}
+const readJson = (file: string): unknown => JSON.parse(readFileSync(file, 'utf8')) as unknown;
 
 const manifest = readJson('package.json') as Record<
   'dependencies' | 'devDependencies' | 'optionalDependencies',

@@ -52,9 +52,8 @@ const listWords = (code: readonly Code[]) =>
     .flatMap((each) => listCommandLines(each).filter((words) => !isName(each, words)))
     .flatMap(expandChoices);
 
-async function findCommandProblems(code: readonly Code[]): Promise<string[]> {
-  return (await Promise.all(listWords(code).map(findProblems))).flat();
-}
+const findCommandProblems = async (code: readonly Code[]): Promise<string[]> =>
+  (await Promise.all(listWords(code).map(findProblems))).flat();
 
 describe('every command in a document', () => {
   test.each(documents)('of $path is one that vipnat takes', async ({ code }) => {
@@ -156,9 +155,8 @@ test.each(documents)('every block of YAML, JSON and ini in $path can be read', (
   }
 });
 
-function listPaths(code: readonly Code[], pattern: RegExp): string[] {
-  return code.flatMap(({ text }) => text.match(pattern) ?? []);
-}
+const listPaths = (code: readonly Code[], pattern: RegExp): string[] =>
+  code.flatMap(({ text }) => text.match(pattern) ?? []);
 
 /** Whether it can be run; what has an ending need not be a program. */
 function isProgram(path: string): boolean {

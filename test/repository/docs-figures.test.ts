@@ -2,7 +2,6 @@ import { expect, test } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 
-/** The cells of all rows of a document's tables. */
 const readRows = (path: string) =>
   readFileSync(path, 'utf8')
     .split('\n')
@@ -27,8 +26,7 @@ test("README's figures of failures are those in docs/benchmarks.md", () => {
   const titles = measured.find(([first]) => first === 'fault') ?? [];
   const worst = (fault: string, setUp: string) =>
     measured.find(([first, second]) => first === fault && second === setUp)?.[titles.indexOf('failing p99')];
-  const shown = readRows('README.md').filter(([first = '']) => first in faults);
-  expect(shown).toEqual(
+  expect(readRows('README.md').filter(([first = '']) => first in faults)).toEqual(
     Object.entries(faults).map(([title, fault]) => [title, ...setUps.map((setUp) => worst(fault, setUp))]),
   );
 });

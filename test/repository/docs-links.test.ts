@@ -6,13 +6,11 @@ import { type Document, parseDocument, readDocuments } from '../support/document
 const documents = readDocuments();
 const pathToDocument = new Map(documents.map((document) => [document.path, document]));
 
-/** What is wrong with a document's links, one line each. */
-function findDeadLinks(document: Document): string[] {
-  return document.links.flatMap((link) => {
+const findDeadLinks = (document: Document): string[] =>
+  document.links.flatMap((link) => {
     const problem = examineLink(document, link);
     return problem === null ? [] : [`${document.path}: ${link} ${problem}`];
   });
-}
 
 function examineLink(from: Document, link: string): string | null {
   if (/^[a-z]+:/.test(link)) return isPublicUrl(link) ? null : 'is no https address';

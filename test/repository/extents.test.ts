@@ -6,12 +6,11 @@ import { parseDocument } from '../support/documents/document.ts';
 const path = 'docs/testing.md';
 
 /** The files that leave something to `--full` or `--long`: by their names, or as they ask the one switch. */
-function listShortened(): string[] {
-  return readdirSync('test', { recursive: true, encoding: 'utf8' })
+const listShortened = (): string[] =>
+  readdirSync('test', { recursive: true, encoding: 'utf8' })
     .map((name) => join('test', name))
     .filter((name) => name.endsWith('.ts'))
     .filter((name) => /\.(?:full|long)\.test\.ts$/.test(name) || asksSwitch(readFileSync(name, 'utf8')));
-}
 
 function asksSwitch(source: string): boolean {
   return /^import \{[^}]*\} from '[^']*jest\/extent\.ts';$/m.test(source);

@@ -94,9 +94,7 @@ test.each([
   ['two circles that share a file', { a: ['b'], b: ['a', 'c'], c: ['b'] }, ['a b c']],
   ['a long circle, entered in its midst', { x: ['b'], a: ['b'], b: ['c'], c: ['a', 'd'], d: [] }, ['a b c']],
 ])('the circles of %s', (_, graph: Readonly<Record<string, readonly string[]>>, circles) => {
-  const found = findCircles(
-    new Map(Object.entries(graph).map(([node, targets]) => [node, new Set(targets)])),
-  );
+  const found = findCircles(new Map(Object.entries(graph).map(([from, to]) => [from, new Set(to)])));
   expect(found.map((circle) => circle.join(' '))).toEqual(circles);
 });
 

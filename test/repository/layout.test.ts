@@ -4,10 +4,7 @@ import { dirname, join } from 'node:path';
 import { readSection } from '../support/documents/table.ts';
 
 /** What a heading or a line of the picture in docs/design.md says of a folder. */
-interface NamedFolder {
-  readonly path: string;
-  readonly meaning: string;
-}
+type NamedFolder = Readonly<Record<'path' | 'meaning', string>>;
 
 const product = readHeadings(readFileSync('docs/design.md', 'utf8'));
 const picture = readPicture(readSection('docs/design.md', 'Around the product'));

@@ -35,7 +35,6 @@ const goodTree: Tree = {
   'test/random/model/world.test.ts': ['test/random/model/world.ts', 'test/support/fakes/kernel.ts'],
 };
 
-/** How `scripts/lint folders` ends, and what it prints. */
 interface Verdict {
   readonly status: number | null;
   readonly text: string;

@@ -50,7 +50,6 @@ function provideDebian(user: number): void {
   provide('id', `echo ${user}`);
 }
 
-/** The npm packages are there already. */
 function provideNpmPackages(): void {
   writeProgram(join(checkout, 'node_modules/.bin/node'), 'echo v24.0.0');
   writeFileSync(join(checkout, 'package-lock.json'), '{}');

@@ -107,18 +107,14 @@ describe('scripts/test ends well', () => {
 });
 
 describe('scripts/test ends with 1', () => {
+  const oneFailed = '1 passed, 1 failed';
   const beside = (...ends: string[]) => ({ 'test/a.test.ts': ['P'], 'test/b.test.ts': ends });
 
   test.each<[string, string, Record<string, Ends>, string]>([
-    ['a file is too late twice', 'contract', beside(late), '1 passed, 1 failed'],
-    ['a failure is not about time', 'contract', beside('a wrong rule', 'P'), '1 passed, 1 failed'],
-    [
-      'late answers came beside a reset',
-      'contract',
-      beside(`${late}: ECONNRESET`, 'P'),
-      '1 passed, 1 failed',
-    ],
-    ['a test of a part in memory is late', 'unit', beside(late, 'P'), '1 passed, 1 failed'],
+    ['a file is too late twice', 'contract', beside(late), oneFailed],
+    ['a failure is not about time', 'contract', beside('a wrong rule', 'P'), oneFailed],
+    ['late answers came beside a reset', 'contract', beside(`${late}: ECONNRESET`, 'P'), oneFailed],
+    ['a test of a part in memory is late', 'unit', beside(late, 'P'), oneFailed],
     [
       'four files are late',
       'contract',

@@ -5,10 +5,7 @@ import { matchNftChance as matchNft } from '../../../lib/nft/vip-rules.ts';
 import { describe, test, expect } from '@jest/globals';
 import { forAll } from './for-all.ts';
 
-interface Backend {
-  readonly name: number;
-  readonly weight: number;
-}
+type Backend = Readonly<Record<'name' | 'weight', number>>;
 
 const backends = fc
   .array(fc.oneof(fc.nat(8), fc.nat(1000)), { maxLength: 12 })

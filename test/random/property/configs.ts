@@ -74,7 +74,6 @@ export const balance: fc.Arbitrary<Balance> = fc
     }),
   }));
 
-/** A list of balances, one for each VIP at most. */
 export const balances = fc.uniqueArray(balance, {
   selector: ({ vip }) => `${vip.address} ${vip.port}`,
   maxLength: 3,

@@ -34,7 +34,17 @@ export type Event =
   | { readonly does: 'ipvs'; readonly capture: 'three-endpoints' | 'two-endpoints' | null }
   | { readonly does: 'vip'; readonly isHeld: boolean };
 
-const anySource = source;
+type Of<Does extends Event['does']> = Extract<Event, { readonly does: Does }>;
+
+/** One kind of event, as often as its weight. */
+function happens<Does extends Event['does']>(
+  weight: number,
+  does: Does,
+  said: { readonly [Key in Exclude<keyof Of<Does>, 'does'>]: fc.Arbitrary<Of<Does>[Key]> },
+) {
+  const arbitrary = fc.record({ does: fc.constant(does), ...said }) as unknown as fc.Arbitrary<Event>;
+  return { weight, arbitrary };
+}
 
 /** What strangers do to our table; TABLE stands for its name. */
 const nftCommands = [
@@ -51,80 +61,36 @@ const nftCommands = [
 
 type NftCommand = (typeof nftCommands)[number];
 
+/** A VIP among the apiservers would be a loop: they may be told to advertise it. */
+const endpoints = fc.oneof(
+  fc.constant(apiservers),
+  fc.subarray(apiservers),
+  fc.subarray([...apiservers, ...vips]),
+);
+const captures = ['three-endpoints', 'two-endpoints', 'no-endpoints', 'client-ip-affinity'] as const;
+
 /** What happens to a host without vipnat. */
 export const event: fc.Arbitrary<Event> = fc.oneof(
-  { weight: 4, arbitrary: foreignScript.map((script) => ({ does: 'script' as const, script })) },
-  { weight: 1, arbitrary: leftoverScript.map((script) => ({ does: 'script' as const, script })) },
-  { weight: 5, arbitrary: edit.map((change) => ({ does: 'edit' as const, edit: change })) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      does: fc.constant('sync' as const),
-      source: anySource,
-      // A VIP among the apiservers would be a loop: they may be told to advertise it.
-      endpoints: fc.oneof(
-        fc.constant(apiservers),
-        fc.subarray(apiservers),
-        fc.subarray([...apiservers, ...vips]),
-      ),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ does: fc.constant('remove-kube-proxy' as const), source: anySource }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      does: fc.constant('flush' as const),
-      source: anySource,
-      table: fc.constantFrom('nat', 'filter'),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      does: fc.constant('nft-proxy' as const),
-      capture: fc.constantFrom(
-        null,
-        'three-endpoints',
-        'two-endpoints',
-        'no-endpoints',
-        'client-ip-affinity',
-      ),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      does: fc.constant('ipvs' as const),
-      capture: fc.constantFrom(null, 'three-endpoints', 'two-endpoints'),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ does: fc.constant('vip' as const), isHeld: fc.boolean() }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      does: fc.constant('nft' as const),
-      family: fc.constantFrom(...families),
-      command: fc.constantFrom(...nftCommands),
-    }),
-  },
+  happens(4, 'script', { script: foreignScript }),
+  happens(1, 'script', { script: leftoverScript }),
+  happens(5, 'edit', { edit }),
+  happens(4, 'sync', { source, endpoints }),
+  happens(1, 'remove-kube-proxy', { source }),
+  happens(1, 'flush', { source, table: fc.constantFrom('nat', 'filter') }),
+  happens(1, 'nft-proxy', { capture: fc.constantFrom(null, ...captures) }),
+  happens(1, 'ipvs', { capture: fc.constantFrom(null, 'three-endpoints', 'two-endpoints') }),
+  happens(1, 'vip', { isHeld: fc.boolean() }),
+  happens(2, 'nft', { family: fc.constantFrom(...families), command: fc.constantFrom(...nftCommands) }),
 );
 
-/** An earlier agent's work. */
-const agentEvent: fc.Arbitrary<Event> = fc.record({
-  does: fc.constant('agent' as const),
-  dialect: fc.constantFrom(...iptablesDialects, 'nftables' as const),
+const agentEvent = happens(2, 'agent', {
+  dialect: fc.constantFrom(...iptablesDialects, 'nftables'),
   balances,
 });
 
 /** What happened to a host before vipnat came. */
-export const history = fc.array(
-  fc.oneof({ weight: 5, arbitrary: event }, { weight: 2, arbitrary: agentEvent }),
-  {
-    maxLength: 10,
-  },
-);
+export const history = fc.array(fc.oneof({ weight: 5, arbitrary: event }, agentEvent), { maxLength: 10 });
 
-/** What strangers do while it is there. */
 export const strangers = fc.array(event, { maxLength: 6 });
 
 /** A kernel to which all this has happened. */
@@ -135,70 +101,58 @@ export function createKernel(events: readonly Event[], clock?: FakeClock): FakeK
 }
 
 /** A world in which kube-proxy answers this. */
-export function createPorts(kernel: FakeKernel, answer: string | null): HostPorts {
-  return { kernel, askProxyMode: () => Promise.resolve(answer), health: nobodyProbes, api: noApi };
-}
+export const createPorts = (kernel: FakeKernel, answer: string | null): HostPorts => ({
+  kernel,
+  askProxyMode: () => Promise.resolve(answer),
+  health: nobodyProbes,
+  api: noApi,
+});
 
 /** What kube-proxy says about its mode: mostly nothing. */
 export const answer = fc.constantFrom(null, null, null, 'iptables', 'ipvs', 'nftables', 'something new');
 
 /** Lets something happen. What a tool refuses, as a chain that others refer to, has not happened. */
 export function run(kernel: FakeKernel, happening: Event): void {
+  const act = acts[happening.does] as (kernel: FakeKernel, happening: Event) => void;
   try {
-    runEvent(kernel, happening);
+    act(kernel, happening);
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
   }
 }
 
-type ByHand = Extract<Event, { readonly does: 'script' | 'edit' | 'flush' | 'nft' }>;
-
-function runEvent(kernel: FakeKernel, happening: Event): void {
-  if (isByHand(happening)) runByHand(kernel, happening);
-  else runByProgram(kernel, happening);
-}
-
-function isByHand(happening: Event): happening is ByHand {
-  return ['script', 'edit', 'flush', 'nft'].includes(happening.does);
-}
-
-function runByProgram(kernel: FakeKernel, happening: Exclude<Event, ByHand>): void {
-  switch (happening.does) {
-    case 'sync':
-      syncKubeProxy(kernel, happening.source, happening.endpoints);
-      return;
-    case 'remove-kube-proxy':
-      removeKubeProxy(kernel, happening.source);
-      return;
-    case 'agent':
-      writeBalances(kernel, happening.dialect, happening.balances);
-      return;
-    case 'nft-proxy':
-      setNftCapture(kernel, happening.capture);
-      return;
-    case 'ipvs':
-      setIpvsCapture(kernel, happening.capture);
-      return;
-    case 'vip':
-      setVip(kernel, happening.isHeld);
-  }
-}
-
-function runByHand(kernel: FakeKernel, happening: ByHand): void {
-  switch (happening.does) {
-    case 'script':
-      kernel.run(happening.script.family, happening.script.dialect, happening.script.script);
-      return;
-    case 'edit':
-      runEdit(kernel, happening.edit);
-      return;
-    case 'flush':
-      flush(kernel, happening.source, happening.table);
-      return;
-    case 'nft':
-      kernel.runNft(happening.command.replaceAll('TABLE', nameOwnTable(happening.family)));
-  }
-}
+const acts: { readonly [Does in Event['does']]: (kernel: FakeKernel, happening: Of<Does>) => void } = {
+  script: (kernel, { script }) => {
+    kernel.run(script.family, script.dialect, script.script);
+  },
+  edit: (kernel, happening) => {
+    runEdit(kernel, happening.edit);
+  },
+  flush: (kernel, happening) => {
+    flush(kernel, happening.source, happening.table);
+  },
+  nft: (kernel, { command, family }) => {
+    kernel.runNft(command.replaceAll('TABLE', nameOwnTable(family)));
+  },
+  sync: (kernel, happening) => {
+    syncKubeProxy(kernel, happening.source, happening.endpoints);
+  },
+  'remove-kube-proxy': (kernel, happening) => {
+    removeKubeProxy(kernel, happening.source);
+  },
+  agent: (kernel, happening) => {
+    writeBalances(kernel, happening.dialect, happening.balances);
+  },
+  'nft-proxy': (kernel, { capture }) => {
+    setNftCapture(kernel, capture);
+  },
+  ipvs: (kernel, { capture }) => {
+    setIpvsCapture(kernel, capture);
+  },
+  vip: (kernel, { isHeld }) => {
+    setVip(kernel, isHeld);
+  },
+};
 
 function flush(kernel: FakeKernel, { family, dialect }: Source, table: string): void {
   const chains = listChains(kernel, { family, dialect }).filter((printed) => printed.table === table);

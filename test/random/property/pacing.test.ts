@@ -13,10 +13,7 @@ import { forAll } from './for-all.ts';
 const runMs = 120_000;
 
 /** A look, from its start to its end. */
-interface Span {
-  readonly from: number;
-  readonly to: number;
-}
+type Span = Readonly<Record<'from' | 'to', number>>;
 
 /** Looks up to which some span had more looking than a third of it, one look and 0.7 s. Pure. */
 function findTooMuch(spans: readonly Span[]): string[] {
@@ -33,9 +30,8 @@ function findTooMuch(spans: readonly Span[]): string[] {
 }
 
 /** The longest time without a look. */
-function findLongestRest(spans: readonly Span[]): number {
-  return Math.max(0, ...spans.slice(1).map(({ from }, index) => from - (spans[index]?.to ?? 0)));
-}
+const findLongestRest = (spans: readonly Span[]): number =>
+  Math.max(0, ...spans.slice(1).map(({ from }, index) => from - (spans[index]?.to ?? 0)));
 
 /** Of one that fails at once the loop's own back-off keeps the pace. */
 const costMs = fc.oneof(...[100, 1000, 9000].map((max) => fc.integer({ min: 10, max })));

@@ -18,12 +18,11 @@ const oneLookMs = 50 + 20;
 const nft: Source = { family: 'ipv4', dialect: 'nft' };
 
 /** Rules of ours that lead into kube-proxy's chain for the service. */
-function countPins(kernel: FakeKernel, source: Source): number {
-  return listChains(kernel, source)
+const countPins = (kernel: FakeKernel, source: Source): number =>
+  listChains(kernel, source)
     .filter(({ chain }) => isOurChain(chain))
     .flatMap(({ rules }) => rules)
     .filter((rule) => rule.endsWith(`-j ${serviceChain}`)).length;
-}
 
 function attempt(work: () => void): string {
   try {
@@ -36,49 +35,45 @@ function attempt(work: () => void): string {
 }
 
 describe('when kube-proxy wants its chain gone (I11)', () => {
-  test.each(sources)(
-    'one look releases our jump, and its next try succeeds: $family $dialect',
-    async (source) => {
-      const clock = new FakeClock();
-      const kernel = new FakeKernel(clock);
-      const own = apiservers.filter(({ family }) => family === source.family);
-      syncKubeProxy(kernel, source, own);
-      const vip = {
-        family: source.family,
-        address: source.family === 'ipv6' ? 'fd00::50' : '10.0.0.50',
-        port: 6443,
-      };
-      const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip] } });
-      await clock.advance(5000);
-      expect(countPins(kernel, source)).toBe(1);
+  test.each(sources)('one look frees our jump, its next try succeeds: $family $dialect', async (source) => {
+    const clock = new FakeClock();
+    const kernel = new FakeKernel(clock);
+    const own = apiservers.filter(({ family }) => family === source.family);
+    syncKubeProxy(kernel, source, own);
+    const vip = {
+      family: source.family,
+      address: source.family === 'ipv6' ? 'fd00::50' : '10.0.0.50',
+      port: 6443,
+    };
+    const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip] } });
+    await clock.advance(5000);
+    expect(countPins(kernel, source)).toBe(1);
 
-      expect(
-        attempt(() => {
-          syncKubeProxy(kernel, source, []);
-        }),
-      ).toBe('TOOL_FAILED');
-      const [before, reads] = [clock.now(), kernel.reads];
-      while (kernel.reads === reads) await clock.advance(1);
-      expect(countPins(kernel, source)).toBe(0);
-      expect(clock.now() - before).toBeLessThanOrEqual(oneLookMs);
+    expect(
+      attempt(() => {
+        syncKubeProxy(kernel, source, []);
+      }),
+    ).toBe('TOOL_FAILED');
+    const [before, reads] = [clock.now(), kernel.reads];
+    while (kernel.reads === reads) await clock.advance(1);
+    expect(countPins(kernel, source)).toBe(0);
+    expect(clock.now() - before).toBeLessThanOrEqual(oneLookMs);
 
-      expect(
-        attempt(() => {
-          syncKubeProxy(kernel, source, []);
-        }),
-      ).toBe('done');
-      const names = listChains(kernel, source).map(({ chain }) => chain);
-      expect(names).not.toContain(serviceChain);
-      expect(linesOf(agent, 'info').at(-1)).toMatch(
-        /service-chain -> direct to .*: kube-proxy wants to delete its chain/,
-      );
+    expect(
+      attempt(() => {
+        syncKubeProxy(kernel, source, []);
+      }),
+    ).toBe('done');
+    expect(listChains(kernel, source).map(({ chain }) => chain)).not.toContain(serviceChain);
+    expect(linesOf(agent, 'info').at(-1)).toMatch(
+      /service-chain -> direct to .*: kube-proxy wants to delete its chain/,
+    );
 
-      syncKubeProxy(kernel, source, own);
-      await clock.advance(5000);
-      expect(countPins(kernel, source)).toBe(1);
-      await agent.agent.stop();
-    },
-  );
+    syncKubeProxy(kernel, source, own);
+    await clock.advance(5000);
+    expect(countPins(kernel, source)).toBe(1);
+    await agent.agent.stop();
+  });
 
   test('whatever happened before, kube-proxy can be removed with the second try', async () => {
     await forAll({ runs: 60 }, [fc.array(event, { maxLength: 6 }), config], async (events, wanted) => {

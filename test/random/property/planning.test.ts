@@ -142,15 +142,13 @@ function takesVips(rule: string): boolean {
   return isForAll && !/-j (?:LOG|MARK|cali-)/.test(rule);
 }
 
-function pickChains(kernel: FakeKernel, names: readonly string[]): unknown[] {
-  return sources.flatMap((source) =>
+const pickChains = (kernel: FakeKernel, names: readonly string[]): unknown[] =>
+  sources.flatMap((source) =>
     listChains(kernel, source)
       .filter(({ chain }) => names.includes(chain))
       .map((printed) => ({ ...source, ...printed })),
   );
-}
 
 /** JSON with maps as lists, so that their order counts. */
-function toBytes(value: unknown): string {
-  return JSON.stringify(value, (_key, part: unknown) => (part instanceof Map ? [...part] : part));
-}
+const toBytes = (value: unknown): string =>
+  JSON.stringify(value, (_key, part: unknown) => (part instanceof Map ? [...part] : part));

@@ -144,10 +144,8 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
   );
 });
 
-function hasChain(kernel: FakeKernel, source: Source, table: string, name: string): boolean {
-  return listChains(kernel, source).some((printed) => printed.table === table && printed.chain === name);
-}
+const hasChain = (kernel: FakeKernel, source: Source, table: string, name: string): boolean =>
+  listChains(kernel, source).some((printed) => printed.table === table && printed.chain === name);
 
-function read(kernel: FakeKernel, { family, dialect }: Source): ReturnType<typeof parseSave> {
-  return parseSave({ family, dialect, text: kernel.show(family, dialect) });
-}
+const read = (kernel: FakeKernel, { family, dialect }: Source): ReturnType<typeof parseSave> =>
+  parseSave({ family, dialect, text: kernel.show(family, dialect) });

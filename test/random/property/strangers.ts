@@ -89,11 +89,7 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
     place: fc.nat(),
     jump: fc.constantFrom('-j', '-g', '-m comment --comment "vipnat:of-another-version" -j'),
     chain: fc.constantFrom(
-      'VIPNAT',
-      'VIPNAT-OLD',
-      'VIPNAT-POSTROUTING',
-      'VIPNAT-FORWARD',
-      'VIPNAT-0123456789',
+      ...['', '-OLD', '-POSTROUTING', '-FORWARD', '-0123456789'].map((end) => `VIPNAT${end}`),
     ),
     inside: fc.constantFrom(
       '-j RETURN',

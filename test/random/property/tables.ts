@@ -14,22 +14,19 @@ export const sources: readonly Source[] = families.flatMap((family) =>
   iptablesDialects.map((dialect) => ({ family, dialect })),
 );
 
-/** All chains of a source. */
-export function listChains(kernel: FakeKernel, { family, dialect }: Source): PrintedChain[] {
-  return readChains(kernel.show(family, dialect));
-}
+export const listChains = (kernel: FakeKernel, { family, dialect }: Source): PrintedChain[] =>
+  readChains(kernel.show(family, dialect));
 
 /**
  * Everything in the kernel that is not ours, in its order; chains of the kernel's that are as in a new network
  * namespace are left out, because a first use of a table makes them.
  */
-export function printForeign(kernel: FakeKernel): string[] {
-  return printWhere(
+export const printForeign = (kernel: FakeKernel): string[] =>
+  printWhere(
     kernel,
     ({ chain }) => !isOurChain(chain),
     (rule) => !isOurRule(rule),
   ).filter((line) => !line.endsWith(' ACCEPT'));
-}
 
 /** Everything of ours in the kernel: nothing after clean-up. */
 export function printOurs(kernel: FakeKernel): string[] {
@@ -54,13 +51,12 @@ function printOursInIptables(kernel: FakeKernel): string[] {
 }
 
 /** One table of a source, rules and chains of everybody. */
-export function printTable(kernel: FakeKernel, source: Source, table: string): string[] {
-  return printWhere(
+export const printTable = (kernel: FakeKernel, source: Source, table: string): string[] =>
+  printWhere(
     kernel,
     () => true,
     () => true,
   ).filter((line) => line.startsWith(nameChain(source, table, '')));
-}
 
 function printWhere(
   kernel: FakeKernel,

@@ -1,5 +1,7 @@
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { type Transaction, nameOwnTable } from '../../../lib/kernel/port.ts';
+import { type Transaction, nameOwnTable, toolName } from '../../../lib/kernel/port.ts';
+import { pairs } from '../../support/jest/pairs.ts';
+import type { Config } from '../../../config/options.ts';
 import { isForIptables } from '../../../lib/kernel/iptables.ts';
 import { describe, test, expect } from '@jest/globals';
 import { chooseRuns } from '../../support/random/runs.ts';
@@ -124,14 +126,16 @@ function printTables(kernel: FakeKernel, source: Transaction): Tables {
 }
 
 describe('a look that could not read everything (I1)', () => {
-  const readTools = [
-    'netlink',
-    'nft',
-    'iptables-nft-save',
-    'iptables-legacy-save',
-    'ip6tables-nft-save',
-    'ip6tables-legacy-save',
-  ];
+  const saveTools = pairs.map(([family, dialect]) => toolName(family, dialect, 'save'));
+  const readTools = ['netlink', 'nft', ...saveTools];
+  const partOfTable = '*nat\n:PREROUTING ACCEPT [0:0]\n';
+  const incompatible = "# Table `nat' is incompatible, use 'nft' tool.\n";
+  const garbageOfTools = fc.oneof(
+    fc.constantFrom(partOfTable, incompatible),
+    fc.string({ minLength: 1 }).map((text) => `Error: ${text.replaceAll('\n', ' ')}\n`),
+  );
+  const look = (kernel: FakeKernel, wanted: Config) =>
+    observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch((error: unknown) => error);
 
   test('is an error with a code, or a plan that leaves alone what a tool did not tell, whichever fails or hangs', async () => {
     await forAll(
@@ -141,9 +145,7 @@ describe('a look that could not read everything (I1)', () => {
         const clock = new FakeClock();
         const kernel = createKernel(events, clock);
         kernel.faults.failNext({ tool, code });
-        const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
-          (error: unknown) => error,
-        );
+        const looked = look(kernel, wanted);
         await clock.advance(20_000);
         expectToLeaveAlone(await looked, tool, code);
       },
@@ -153,26 +155,12 @@ describe('a look that could not read everything (I1)', () => {
   test('is the same when a tool prints part of a table, or something else', async () => {
     await forAll(
       {},
-      [
-        history,
-        config,
-        fc.constantFrom('iptables-nft-save', 'ip6tables-legacy-save'),
-        fc.oneof(
-          fc.constantFrom(
-            '*nat\n:PREROUTING ACCEPT [0:0]\n',
-            "# Table `nat' is incompatible, use 'nft' tool.\n",
-          ),
-          fc.string({ minLength: 1 }).map((text) => `Error: ${text.replaceAll('\n', ' ')}\n`),
-        ),
-      ],
+      [history, config, fc.constantFrom('iptables-nft-save', 'ip6tables-legacy-save'), garbageOfTools],
       async (events, wanted, tool, garbage) => {
         const kernel = createKernel(events);
         kernel.faults.printNext(tool, garbage);
-        const looked = observeAndAssess(createPorts(kernel, null), wanted, emptyState).catch(
-          (error: unknown) => error,
-        );
         const code = garbage.includes('incompatible') ? 'TABLE_INCOMPATIBLE' : 'TOOL_OUTPUT_UNEXPECTED';
-        expectToLeaveAlone(await looked, tool, code);
+        expectToLeaveAlone(await look(kernel, wanted), tool, code);
       },
     );
   });

@@ -9,10 +9,7 @@ export function insist(isSo: boolean, what: string): void {
 /** That an error has a code of the catalogue, and its message no control characters. */
 export function insistOnError(error: VipnatError): void {
   insist(errorCodes.includes(error.code), `no code: ${error.code}`);
-  insist(
-    !hasControl(error.message.replaceAll('\n', ' ')),
-    `control characters: ${JSON.stringify(error.message)}`,
-  );
+  insist(!hasControl(error.message.replaceAll('\n', ' ')), `control: ${JSON.stringify(error.message)}`);
 }
 
 /** What moves a terminal's cursor, changes its colours or the order of what is read: never in what is printed. */

@@ -15,7 +15,6 @@ const slowMs = 10_000;
 
 /** What is fed with inputs, and what must be so for each. */
 export interface Target<T> {
-  /** As failures and counts print it. */
   readonly name: string;
   /** How many inputs there are with `--long`; a tenth of them without. */
   readonly cases: number;
@@ -24,11 +23,7 @@ export interface Target<T> {
   readonly check: (input: T) => void | Promise<void>;
 }
 
-/** Seeds that follow each other. */
-interface Seeds {
-  readonly first: number;
-  readonly count: number;
-}
+type Seeds = Readonly<Record<'first' | 'count', number>>;
 
 /** The seeds of a target's cases. `FUZZ_SEED` replays the case that a failure has printed. */
 function chooseSeeds(cases: number): readonly Seeds[] {

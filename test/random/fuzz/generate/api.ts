@@ -1,16 +1,16 @@
-function slice(addressType: string, addresses: readonly string[], resourceVersion = '210') {
-  return {
-    metadata: {
-      name: 'kubernetes',
-      namespace: 'default',
-      resourceVersion,
-      labels: { 'kubernetes.io/service-name': 'kubernetes' },
-    },
-    addressType,
-    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
-    ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
-  };
-}
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+
+const slice = (addressType: string, addresses: readonly string[], resourceVersion = '210') => ({
+  metadata: {
+    name: 'kubernetes',
+    namespace: 'default',
+    resourceVersion,
+    labels: { 'kubernetes.io/service-name': 'kubernetes' },
+  },
+  addressType,
+  endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
+  ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
+});
 
 const ipv4 = ['10.77.0.11', '10.77.0.12', '10.77.0.13'];
 const ipv6 = ['fd00:77::11', 'fd00:77::12'];
@@ -42,14 +42,10 @@ export const eventLines: readonly object[] = [
   { type: 'MODIFIED', object: slice('IPv4', ipv4.slice(1), '302') },
   { type: 'DELETED', object: slice('IPv4', [], '303') },
   { type: 'BOOKMARK', object: { kind: 'EndpointSlice', metadata: { resourceVersion: '304' } } },
-  {
-    type: 'ERROR',
-    object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old resource version' },
-  },
+  { type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old a version' } },
   { type: 'ERROR', object: { kind: 'Status', code: 500, message: 'etcdserver: leader changed' } },
 ];
 
-/** What an agent answers at each of its paths. */
 export const agentAnswers: readonly object[] = [
   {
     options: {
@@ -65,17 +61,11 @@ export const agentAnswers: readonly object[] = [
   },
   { version: '0.1.0', pid: 4711, since: '2026-01-01T00:00:00.000Z' },
   {
-    proxyOnly: { ipv4: [{ family: 'ipv4', address: '10.77.0.12', port: 6443 }], ipv6: [] },
+    proxyOnly: { ipv4: [toEndpoint('10.77.0.12:6443')], ipv6: [] },
     view: {
       endpoints: {
-        ipv4: {
-          value: [{ family: 'ipv4', address: '10.77.0.11', port: 6443 }],
-          seenIn: "the API's EndpointSlice kubernetes",
-        },
-        ipv6: {
-          value: [{ family: 'ipv6', address: 'fd00:77::11', port: 6443 }],
-          seenIn: "the API's EndpointSlice kubernetes",
-        },
+        ipv4: { value: [toEndpoint('10.77.0.11:6443')], seenIn: "the API's EndpointSlice kubernetes" },
+        ipv6: { value: [toEndpoint('[fd00:77::11]:6443')], seenIn: "the API's EndpointSlice kubernetes" },
       },
       clusterIps: { ipv4: '10.96.0.1', ipv6: 'fd00:96::1' },
       affinitySeconds: 10_800,

@@ -84,14 +84,12 @@ masquerade: 'own'
 ];
 
 /** A whole configuration to plan with, in all that it may be. */
-export function makeConfig(random: Random, base: Config): Config {
-  return {
-    ...base,
-    mode: random.pick(['auto', 'auto', 'direct', 'service-chain', 'cluster-ip']),
-    proxyMode: random.pick(['auto', 'auto', 'auto', 'iptables', 'ipvs', 'nftables', 'none']),
-    iptables: random.pick(['auto', 'auto', 'legacy', 'nft', 'none']),
-    masquerade: random.pick(['own', 'kube-mark', 'none']),
-    sysctls: random.pick(['set', 'check']),
-    clusterIps: random.chance(30) ? { ipv4: '10.96.0.1' } : {},
-  };
-}
+export const makeConfig = (random: Random, base: Config): Config => ({
+  ...base,
+  mode: random.pick(['auto', 'auto', 'direct', 'service-chain', 'cluster-ip']),
+  proxyMode: random.pick(['auto', 'auto', 'auto', 'iptables', 'ipvs', 'nftables', 'none']),
+  iptables: random.pick(['auto', 'auto', 'legacy', 'nft', 'none']),
+  masquerade: random.pick(['own', 'kube-mark', 'none']),
+  sysctls: random.pick(['set', 'check']),
+  clusterIps: random.chance(30) ? { ipv4: '10.96.0.1' } : {},
+});

@@ -4,8 +4,8 @@ import { makeEndpoint } from './balances.ts';
 import type { Endpoint } from '../../../../lib/net.ts';
 
 /** Virtual servers of every protocol and family, also by firewall mark. */
-export function makeServers(random: Random): VirtualServer[] {
-  return random.list(4, () => {
+export const makeServers = (random: Random): VirtualServer[] =>
+  random.list(4, () => {
     const isMark = random.chance(15);
     return {
       protocol: isMark ? 'FWM' : random.pick(['TCP', 'UDP', 'SCTP']),
@@ -18,7 +18,6 @@ export function makeServers(random: Random): VirtualServer[] {
       })),
     };
   });
-}
 
 /** As ip_vs_info_seq_show prints them. */
 export function printServers(servers: readonly VirtualServer[]): string {

@@ -55,9 +55,8 @@ function makeTarget(random: Random): string {
 }
 
 /** A rule's text, without `-A CHAIN `, such as a tool could print. */
-export function makeRule(random: Random): string {
-  return [...random.list(4, () => makeMatch(random)), makeTarget(random)].join(' ');
-}
+export const makeRule = (random: Random): string =>
+  [...random.list(4, () => makeMatch(random)), makeTarget(random)].join(' ');
 
 /** Chain to its rules, of one table. */
 type GeneratedTable = ReadonlyMap<string, readonly string[]>;
@@ -88,6 +87,7 @@ export function printTables(tables: ReadonlyMap<string, GeneratedTable>): string
 }
 
 /** Of either family and backend. */
-export function makeSource(random: Random): Pick<SaveOutput, 'family' | 'dialect'> {
-  return { family: random.pick(['ipv4', 'ipv4', 'ipv6']), dialect: random.pick(['nft', 'legacy']) };
-}
+export const makeSource = (random: Random): Pick<SaveOutput, 'family' | 'dialect'> => ({
+  family: random.pick(['ipv4', 'ipv4', 'ipv6']),
+  dialect: random.pick(['nft', 'legacy']),
+});

@@ -36,10 +36,7 @@ function refuseNonsense<T>(read: () => T): T | undefined {
   } catch (error) {
     if (error instanceof VersionGoneError) return undefined;
     if (!(error instanceof NonsenseError || error instanceof BusyError)) throw error;
-    insist(
-      !hasControl(error.message) && error.message.length < 400,
-      `no line: ${JSON.stringify(error.message)}`,
-    );
+    insist(!hasControl(error.message) && error.message.length < 400, JSON.stringify(error.message));
     return undefined;
   }
 }

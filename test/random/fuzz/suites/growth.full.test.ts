@@ -189,16 +189,13 @@ async function findGrowth(read: (text: string) => unknown, piece: string): Promi
   return null;
 }
 
-test.each(Object.entries(readers))(
-  `twice of anything takes %s no more than twice as long, up to ${length / 1000} kB`,
-  async (name, read) => {
-    const slow: string[] = [];
-    for (const piece of pieces) {
-      const growth = await findGrowth(read, piece);
-      if (growth !== null && growth > mostGrowth)
-        slow.push(`${JSON.stringify(piece)} ${growth.toFixed(1)} times`);
-    }
-    if (slow.length > 0) process.stderr.write(`fuzz growth of ${name}: ${slow.join(', ')}\n`);
-    expect(slow).toEqual([]);
-  },
-);
+test.each(Object.entries(readers))('twice of anything takes %s at most twice as long', async (name, read) => {
+  const slow: string[] = [];
+  for (const piece of pieces) {
+    const growth = await findGrowth(read, piece);
+    if (growth !== null && growth > mostGrowth)
+      slow.push(`${JSON.stringify(piece)} ${growth.toFixed(1)} times`);
+  }
+  if (slow.length > 0) process.stderr.write(`fuzz growth of ${name}: ${slow.join(', ')}\n`);
+  expect(slow).toEqual([]);
+});

@@ -94,13 +94,11 @@ const corpus: readonly Buffer[] = [
 ];
 
 /** A kernel that answers with the messages of one datagram. */
-function answering(messages: readonly NetlinkMessage[]): NetlinkClient {
-  return {
-    request: () => Promise.resolve(messages),
-    commit: () => Promise.resolve(),
-    close: () => undefined,
-  };
-}
+const answering = (messages: readonly NetlinkMessage[]): NetlinkClient => ({
+  request: () => Promise.resolve(messages),
+  commit: () => Promise.resolve(),
+  close: () => undefined,
+});
 
 testTarget('datagrams of any bytes are cut into messages and attributes that are within them', {
   name: 'netlink datagrams',

@@ -48,7 +48,4 @@ interface Answer {
   readonly response: { readonly uid: string; readonly allowed: boolean; readonly patch?: string };
 }
 
-interface Operation {
-  readonly op: string;
-  readonly path: string;
-}
+type Operation = Readonly<Record<'op' | 'path', string>>;

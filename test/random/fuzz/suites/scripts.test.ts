@@ -176,17 +176,11 @@ testTarget(
       insist(bad === undefined, `a line of no grammar: ${JSON.stringify(bad)}`);
       const [instance] = vrrp.instances;
       const found = findInstance(text, '10.77.0.50');
-      insist(
-        found?.vrid === instance?.vrid && found?.priority === vrrp.priority,
-        'read otherwise than rendered',
-      );
+      insist(found?.vrid === instance?.vrid && found?.priority === vrrp.priority, 'read otherwise');
       const { masters, advertSeconds } = findWire(text);
       insist(advertSeconds === vrrp.advertMs / 1000, 'another time than rendered');
       const unicast = instance?.unicast ?? null;
-      insist(
-        isDeepStrictEqual(masters, unicast === null ? [] : [unicast.source, ...unicast.peers]),
-        'other peers',
-      );
+      insist(isDeepStrictEqual(masters, unicast === null ? [] : [unicast.source, ...unicast.peers]), 'peers');
     },
   },
 );
@@ -207,10 +201,7 @@ testTarget('any keepalived.conf, line of its pipe and command line is read witho
     const found = findInstance(text, '10.77.0.50');
     insist(found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)), 'numbers');
     const { masters, advertSeconds } = findWire(text);
-    insist(
-      masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0),
-      'peers and a time',
-    );
+    insist(masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0), 'peers, time');
     insist(findNamedFile(text.split(/\s/))?.startsWith('/') !== false, 'a whole path');
     for (const line of text.split('\n')) {
       const notice = parseNotice(line);

@@ -16,10 +16,7 @@ import { parseAddress, type Endpoint, parseEndpoint } from '../../../../lib/net.
 /** That each problem is one line that a terminal can take. */
 function insistOnProblems(problems: readonly string[]): void {
   for (const problem of problems) {
-    insist(
-      !hasControl(new VipnatError('CONFIG_INVALID', problem).message),
-      `no line: ${JSON.stringify(problem)}`,
-    );
+    insist(!hasControl(new VipnatError('CONFIG_INVALID', problem).message), JSON.stringify(problem));
   }
 }
 
@@ -71,10 +68,7 @@ testTarget(
       if (invocation.problems.length + problems.length > 0) return;
       insistOnConfig(config, `${args.join('\n')}\n${Object.values(environment).join('\n')}`);
       const words = toArguments(config, given);
-      insist(
-        isDeepStrictEqual(splitShellWords(quoteWords(words)), words),
-        'a shell takes its words apart otherwise',
-      );
+      insist(isDeepStrictEqual(splitShellWords(quoteWords(words)), words), 'taken apart otherwise');
       const again = await parseCommandLine(['check', ...words], '0.1.0');
       if (again.kind !== 'call') throw new Error('its own flags are no command line');
       const read = await readConfig({
@@ -83,10 +77,7 @@ testTarget(
         file: undefined,
         isForElsewhere: true,
       });
-      insist(
-        isDeepStrictEqual(read.config, config),
-        `other than its own flags: ${JSON.stringify(read.problems)}`,
-      );
+      insist(isDeepStrictEqual(read.config, config), `not its own flags: ${JSON.stringify(read.problems)}`);
     },
   },
 );

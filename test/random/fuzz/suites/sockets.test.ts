@@ -26,8 +26,8 @@ const questions = [
 ].map((text) => Buffer.from(text));
 
 /** Sends some bytes and no more; what came back until the connection ended. */
-function send(port: number, bytes: Buffer): Promise<string> {
-  return new Promise((resolve) => {
+const send = (port: number, bytes: Buffer): Promise<string> =>
+  new Promise((resolve) => {
     let answer = '';
     const socket = connect({ port, host: '127.0.0.1' });
     socket.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')));
@@ -38,7 +38,6 @@ function send(port: number, bytes: Buffer): Promise<string> {
       });
     socket.end(bytes);
   });
-}
 
 test('whatever comes to the port of --listen ends, and the next question is answered', async () => {
   const page = () => toText(200, 'ok');
