@@ -49,8 +49,7 @@ describe('clients', () => {
   test('get the member with the fewest connections, and the same one by their address', async () => {
     const { world, one, two, ensure } = await start();
     expect(await ensure([one, two], { method: 'lc' })).toEqual(done);
-    const wanted = world.toBalancer([one, two], { method: 'lc' });
-    const session = await world.openSession(wanted);
+    const session = await world.openSession(world.toBalancer([one, two], { method: 'lc' }));
     const { address, port } = session.member;
     const others = await world.connectTimes(5);
     expect(others).toContain(`${address.text}:${port}` === one ? two : one);

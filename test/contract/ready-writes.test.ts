@@ -80,8 +80,7 @@ describe('when the agent is killed by SIGKILL', () => {
   test('what it had ready ends, and has written nothing', async () => {
     const agent = startChild(['unshare', '--net', '--', ...childCommand]);
     const namespace = String(agent.pid);
-    const kernel = createRealKernel(agent);
-    await kernel.keepReady(places);
+    await createRealKernel(agent).keepReady(places);
     const children = await listChildren(namespace);
     // One nft for both families.
     expect(children).toHaveLength(5);

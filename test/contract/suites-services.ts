@@ -90,8 +90,7 @@ async function renderFor(folder: string): Promise<Map<string, PortBalance[]>> {
 
 /** As the balancer does after a start: it lists, and repairs what it finds otherwise. */
 async function compare(services: Map<string, PortBalance[]>): Promise<readonly string[]> {
-  const programmer = new Programmer(createBalancerKernel());
-  const isolated = isolate(programmer);
+  const isolated = isolate(new Programmer(createBalancerKernel()));
   await isolated.update(services);
   const { drifted } = await isolated.compare();
   return drifted.map(String);

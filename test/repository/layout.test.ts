@@ -7,8 +7,7 @@ import { readSection } from '../support/documents/table.ts';
 type NamedFolder = Readonly<Record<'path' | 'meaning', string>>;
 
 const product = readHeadings(readFileSync('docs/design.md', 'utf8'));
-const picture = readPicture(readSection('docs/design.md', 'Around the product'));
-const named = [...product, ...picture];
+const named = [...product, ...readPicture(readSection('docs/design.md', 'Around the product'))];
 
 /** Numbers to how the story of a sync writes them. */
 const numerals: Readonly<Record<number, string>> = { 4: 'four', 5: 'five', 6: 'six', 7: 'seven', 8: 'eight' };

@@ -191,8 +191,7 @@ describe('the pinned Node.js', () => {
   });
 
   test('is refused, and nothing of it kept, when it has another', async () => {
-    const env = await serve(() => sum('other bytes'));
-    const { exitCode, lines } = await setUp(['node'], env);
+    const { exitCode, lines } = await setUp(['node'], await serve(() => sum('other bytes')));
     expect({ exitCode, last: lines.at(-1) }).toEqual({
       exitCode: 1,
       last: expect.stringMatching(/^setup: (?:npm installed no Node\.js|npm install .* failed)/),

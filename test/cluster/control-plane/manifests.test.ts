@@ -179,8 +179,7 @@ describe('keepalived as a static pod', () => {
   });
 
   test('leaves a master that is drained in the container of its agent, a static pod too; undrain works there as well', async () => {
-    const endpoints = defaultAgentArguments(lab().options);
-    const spec = findPodSpec(await print('static-pod', ...endpoints));
+    const spec = findPodSpec(await print('static-pod', ...defaultAgentArguments(lab().options)));
     await Promise.all(names.map((name) => lab().service(name, 'vipnat').stop()));
     await Promise.all(names.map((name) => startPod(lab(), { master: name, service: 'vipnat' }, spec)));
     const [holder = ''] = await holders();

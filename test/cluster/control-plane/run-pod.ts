@@ -37,8 +37,7 @@ export async function execInAgentPod(
   { master, spec }: { readonly master: string; readonly spec: PodSpec },
   words: readonly string[],
 ): Promise<CommandResult> {
-  const pid = lab.service(master, 'vipnat').readPid();
-  const enter = ['nsenter', '--target', String(pid), '--mount'];
+  const enter = ['nsenter', '--target', String(lab.service(master, 'vipnat').readPid()), '--mount'];
   return await lab
     .machine(master)
     .run([...enter, ...toConfinement(spec.containers[0]), ...vipnatCommand(...words)]);

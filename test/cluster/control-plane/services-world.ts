@@ -87,8 +87,7 @@ export class ServicesWorld {
   ): Promise<ServicesWorld> {
     const pools = ['--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
     const words = ['services', ...pools, `--inject-gates=${injection}`, `--gate=${seedGate}`];
-    const printed = parse(await print(words));
-    const world = new ServicesWorld(await SingleApiserver.start(), printed);
+    const world = new ServicesWorld(await SingleApiserver.start(), parse(await print(words)));
     try {
       if (injection === 'webhook')
         for (const name of controllers) world.webhookPorts.set(name, await findFreePort());

@@ -54,9 +54,7 @@ async function countMissing(share: number): Promise<number> {
   return Math.floor((await readLimit('max')) * share) - (await readLimit('count'));
 }
 
-async function readShare(): Promise<number> {
-  return (await readLimit('count')) / (await readLimit('max'));
-}
+const readShare = async (): Promise<number> => (await readLimit('count')) / (await readLimit('max'));
 
 async function readLimit(name: 'count' | 'max'): Promise<number> {
   return Number(await shell(`cat /proc/sys/net/netfilter/nf_conntrack_${name}`));

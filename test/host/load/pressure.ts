@@ -4,7 +4,6 @@ import type { ConnectReport, HoldReport, Target } from '../../support/network/se
 
 /** How much clients ask of a VIP. */
 interface Size {
-  /** Connections that stay. */
   readonly open: number;
   /** New ones each second. */
   readonly perSecond: number;

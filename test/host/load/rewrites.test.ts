@@ -119,8 +119,7 @@ describe.each(backends)('under load, in %s', (dialect) => {
 
 /** By the running agent, as it says itself. */
 async function countWrites(cluster: Cluster): Promise<number> {
-  const metrics = 'curl --silent http://127.0.0.1:10268/metrics';
-  const page = await cluster.shell('m1', metrics);
+  const page = await cluster.shell('m1', 'curl --silent http://127.0.0.1:10268/metrics');
   return [...page.matchAll(/^vipnat_writes_total\S* (\d+)$/gm)].reduce(
     (total, [, count]) => total + Number(count),
     0,

@@ -16,8 +16,7 @@ test("who is not root and holds the agent's name has nothing planned", async () 
   });
   const script = `require('http').createServer((_, r) => r.end(${JSON.stringify(answer)})).listen('\\0vipnat-agent', () => console.error('up'))`;
   const asUser = ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'];
-  const command = [...asUser, process.execPath, '-e', script];
-  const stranger = cluster.start('m1', command);
+  const stranger = cluster.start('m1', [...asUser, process.execPath, '-e', script]);
   let said = '';
   stranger.stderr?.on('data', (text: Buffer) => (said += text.toString()));
   await waitUntil(

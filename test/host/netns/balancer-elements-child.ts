@@ -40,12 +40,11 @@ interface Shape extends Partial<PortBalance> {
 }
 
 /** A Service with pods of these numbers, in both families. */
-function balance({ numbers, ...more }: Shape): Balances {
-  return families.map((family) => {
+const balance = ({ numbers, ...more }: Shape): Balances =>
+  families.map((family) => {
     const backends = numbers.map((number) => ({ address: toPod(family, number), port }));
     return makePortBalance(backends, { family, service, addresses: [vips[family]], ...more });
   });
-}
 
 const write = (programmer: Programmer, balances: Balances) =>
   programmer.update(new Map([[service, balances]]));
@@ -71,11 +70,9 @@ async function begin(kernel: BalancerKernel, balances: Balances): Promise<Progra
 
 /** Both ways from one to the other. */
 async function compareWays(before: Shape, after: Shape) {
-  const inProcess = await begin(counting, balance(before));
-  await write(inProcess, balance(after));
+  await write(await begin(counting, balance(before)), balance(after));
   const [done, tables] = [{ ...counts }, await listBoth()];
-  const byTool = await begin(withNft, balance(before));
-  await write(byTool, balance(after));
+  await write(await begin(withNft, balance(before)), balance(after));
   const expected = await listBoth();
   return { ...done, tables, expected };
 }
@@ -234,8 +231,7 @@ async function compareFull() {
     },
   };
   const programmer = new Programmer(measuring);
-  const ports = [1, 2, 3].map((at) => relayTo(1, { port: at }));
-  await programmer.update(new Map([[service, ports]]));
+  await programmer.update(new Map([[service, [1, 2, 3].map((at) => relayTo(1, { port: at }))]]));
   const keys = Array.from({ length: 65_535 }, (_, at) => `10.9.${at >> 8}.${at & 255}`);
   const memories = listMemories();
   for (const [name, isMap] of memories) {

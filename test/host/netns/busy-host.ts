@@ -26,8 +26,7 @@ export async function writeServices(cluster: Cluster, machine: string): Promise<
 /** Starts a program that commits to a table of its own all the time; resolves once it has begun. The cluster's end ends it. */
 export async function startStranger(cluster: Cluster, machine: string): Promise<ChildProcess> {
   const program = fileURLToPath(new URL('commits-child.ts', import.meta.url));
-  const command = [process.execPath, program, String(commitsPerSecond)];
-  const stranger = cluster.start(machine, command);
+  const stranger = cluster.start(machine, [process.execPath, program, String(commitsPerSecond)]);
   if (stranger.stdout === null) throw new Error('the stranger has no standard output');
   await once(stranger.stdout, 'data');
   return stranger;

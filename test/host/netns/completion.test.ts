@@ -36,53 +36,46 @@ async function print(args: readonly string[]): Promise<string> {
   return `${stdout}\n`;
 }
 
-/** The options that a command's help lists. */
 async function listFlags(topic: string): Promise<string[]> {
   const help = await print(['help', ...topic.split(' ')]);
   return [...help.matchAll(/^ {2}(?:-h, )?(--[a-z-]+)/gm)].map(([, flag]) => flag ?? '').toSorted();
 }
 
-describe.each(isFull ? shells : shells.slice(0, 1))(
-  '%s, as an operator has it on a terminal,',
-  (shell: Shell) => {
-    let session: CompletingShell;
-    beforeAll(async () => {
-      session = new CompletingShell(shell, await print(['completion', shell]));
-    });
-    afterAll(() => {
-      session.remove();
-    });
+describe.each(isFull ? shells : shells.slice(0, 1))('%s, as it is on a terminal,', (shell: Shell) => {
+  let session: CompletingShell;
+  beforeAll(async () => {
+    session = new CompletingShell(shell, await print(['completion', shell]));
+  });
+  afterAll(() => {
+    session.remove();
+  });
 
-    test('completes commands, kinds, options, values, files and folders, and runs no file name', () => {
-      const answers = session.type(typed.map(([line]) => line));
-      const words = answers.map((answer) => answer.words);
-      // zsh takes a slash that it added away again before a command is run.
-      const expected = typed.map(([, text]) => (shell === 'zsh' ? text.replace('/>', '>') : text));
-      expect(words).toEqual(expected);
-      expect(existsSync(join(session.folder, 'executed'))).toBe(false);
-    });
+  test('completes commands, kinds, options, values, files and folders, and runs no file name', () => {
+    const answers = session.type(typed.map(([line]) => line));
+    const words = answers.map((answer) => answer.words);
+    // zsh takes a slash that it added away again before a command is run.
+    const expected = typed.map(([, text]) => (shell === 'zsh' ? text.replace('/>', '>') : text));
+    expect(words).toEqual(expected);
+    expect(existsSync(join(session.folder, 'executed'))).toBe(false);
+  });
 
-    test('lists the options that the help of a command lists, and no others', async () => {
-      const listed = session.complete(topics.map((topic) => `${topic} --`));
-      const expected = await Promise.all(topics.map(listFlags));
-      expect(topics.map((topic, index) => [topic, listed[index]?.toSorted()])).toEqual(
-        topics.map((topic, index) => [topic, expected[index]]),
-      );
-    });
+  test('lists the options that the help of a command lists, and no others', async () => {
+    const listed = session.complete(topics.map((topic) => `${topic} --`));
+    const expected = await Promise.all(topics.map(listFlags));
+    expect(topics.map((topic, index) => [topic, listed[index]?.toSorted()])).toEqual(
+      topics.map((topic, index) => [topic, expected[index]]),
+    );
+  });
 
-    test('lists commands, kinds and choices where they can stand, and not behind that', () => {
-      const lines = ['', 'help ', 'manifest ', 'help manifest ', 'run --mode ', 'run --mode=', 'completion '];
-      const listed = session.complete(lines).map((words) => words.filter((word) => !word.startsWith('-')));
-      const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'];
-      const expected = [commandNames, commandNames, manifestKinds, manifestKinds, modes, modes, shells];
-      expect(listed.map((words) => words.toSorted())).toEqual(expected.map((words) => words.toSorted()));
-      const late = ['manifest daemonset stat\t', 'help status pl\t', 'status pl\t', 'completion bash zs\t'];
-      expect(session.type(late).map(({ words }) => words)).toEqual([
-        '<manifest><daemonset><stat>',
-        '<help><status><pl>',
-        '<status><pl>',
-        '<completion><bash><zs>',
-      ]);
-    });
-  },
-);
+  test('lists commands, kinds and choices where they can stand, and not behind that', () => {
+    const lines = ['', 'help ', 'manifest ', 'help manifest ', 'run --mode ', 'run --mode=', 'completion '];
+    const listed = session.complete(lines).map((words) => words.filter((word) => !word.startsWith('-')));
+    const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'];
+    const expected = [commandNames, commandNames, manifestKinds, manifestKinds, modes, modes, shells];
+    expect(listed.map((words) => words.toSorted())).toEqual(expected.map((words) => words.toSorted()));
+    const late = ['manifest daemonset stat', 'help status pl', 'status pl', 'completion bash zs'];
+    expect(session.type(late.map((line) => `${line}\t`)).map(({ words }) => words)).toEqual(
+      late.map((line) => `<${line.replaceAll(' ', '><')}>`),
+    );
+  });
+});

@@ -63,8 +63,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
 
   /** Runs a command until that kills it, or it has done all that it does. Answers whether it was killed. */
   const runAndKill = async (words: readonly string[]) => {
-    const command = ['env', `PATH=${shims.path}`, 'setsid', ...vipnatCommand(words)];
-    const child = cluster.start('m1', command);
+    const child = cluster.start('m1', ['env', `PATH=${shims.path}`, 'setsid', ...vipnatCommand(words)]);
     const agent = new Agent(child);
     const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
     await waitUntil(
@@ -117,8 +116,7 @@ describe.each(iptablesDialects)('killed at each of its writes, with iptables-%s'
   });
 
   test('an agent’s rules go on balancing (I8)', async () => {
-    const agent = await startAgent(cluster, 'm1', bothVips);
-    await agent.stop('SIGKILL');
+    await (await startAgent(cluster, 'm1', bothVips)).stop('SIGKILL');
     for (const family of families) {
       await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
     }

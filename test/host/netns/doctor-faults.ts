@@ -68,7 +68,7 @@ export const illnesses: readonly Illness[] = [
       },
       {
         code: 'dropped-by-rule',
-        seed: shell('iptables-nft -t mangle -A FORWARD -d 10.77.0.12 -p tcp --dport 6443 -j DROP'),
+        seed: shell('iptables-nft -t mangle -A FORWARD -p tcp --dport 6443 -j DROP'),
       },
       {
         code: 'packets-not-tracked',
@@ -216,11 +216,7 @@ echo --kubeconfig /run/kubeconfig >/run/vipnat.arguments; systemctl start vipnat
       },
       // Real here: no kernel of a namespace's host has ip_vs that has not been asked for it.
       { code: 'ipvs-modules-missing', seed: () => Promise.resolve() },
-      {
-        code: 'agent-not-running',
-        seed: () => Promise.resolve(),
-        after: shell('systemctl stop vipnat'),
-      },
+      { code: 'agent-not-running', seed: () => Promise.resolve(), after: shell('systemctl stop vipnat') },
     ],
   },
   {

@@ -67,8 +67,7 @@ describe('each fault is named, and its remedy works', () => {
     let about: readonly Told[] = [];
     let found: readonly Told[] = [];
     const isNamed = async (isMeant: (named: readonly string[]) => boolean) => {
-      const told = await host.examine(args);
-      about = told.filter(({ code }) => codes.includes(code));
+      about = (await host.examine(args)).filter(({ code }) => codes.includes(code));
       found = about.filter(isTrouble);
       return isMeant([...new Set(found.map(({ code }) => code))]);
     };

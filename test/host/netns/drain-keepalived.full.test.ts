@@ -43,9 +43,7 @@ test('where no other keepalived runs, the VIPs come back to the drained holder, 
   await keepaliveds.waitForVips(holder, false);
   const goneAt = performance.now();
   await keepaliveds.waitForVips(holder);
-  process.stderr.write(
-    `drain-keepalived.test.ts: without a holder for ${Math.round(performance.now() - goneAt)} ms\n`,
-  );
+  process.stderr.write(`drain-keepalived: no holder for ${Math.round(performance.now() - goneAt)} ms\n`);
   expect(agent.listLines(vacant)).toHaveLength(1);
   expect(await readDrained()).toContain('the VIP may stay: no other host took it');
   // The drain itself goes on.

@@ -145,8 +145,7 @@ test('a rule that others edit, flush or delete is put back; in sync nothing is w
 
 if (isFull)
   test('all drained is as none drained; the last one is refused without --force, another host and a host without an agent always', async () => {
-    const dry = await run('m2', 'drain', '--dry-run');
-    expect(dry).toMatchObject({
+    expect(await run('m2', 'drain', '--dry-run')).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining('tcp dport 6443 tcp sport 600-1023'),
     });

@@ -73,7 +73,7 @@ test.each([
   // Where a status is asked for, as by any process of the host.
   ['@vipnat-agent', ['crowd', 'pipeline']],
 ])(
-  'who floods %s neither keeps an apiserver that died in use, nor one that came back out',
+  'who floods %s keeps neither a dead apiserver in use, nor one that came back out',
   async (target, kinds) => {
     let from = agent.log.length;
     const slow = flood(

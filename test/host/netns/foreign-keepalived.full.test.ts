@@ -54,9 +54,8 @@ afterAll(async () => {
   await (host as SickHost | undefined)?.close();
 });
 
-function showAddresses(machine: string): Promise<string> {
-  return host.cluster.shell(machine, 'ip -o addr show dev eth0');
-}
+const showAddresses = (machine: string): Promise<string> =>
+  host.cluster.shell(machine, 'ip -o addr show dev eth0');
 
 async function listHolders(): Promise<string[]> {
   const all = await Promise.all(
@@ -82,13 +81,7 @@ async function expectOneHolder(): Promise<void> {
 
 async function findRemedies(): Promise<readonly Told[]> {
   const told = await host.examine(['--capture', '60s']);
-  const codes = [
-    'keepalived-untracked',
-    'keepalived-lacks-vip',
-    'vrid-clash',
-    'vip-nowhere',
-    'vip-held-twice',
-  ];
+  const codes = 'keepalived-untracked keepalived-lacks-vip vrid-clash vip-nowhere vip-held-twice'.split(' ');
   return told.filter(({ code, level }) => codes.includes(code) && (level === 'warn' || level === 'fail'));
 }
 
@@ -130,10 +123,7 @@ test('somebody else’s group with the same id is told of without a command that
       .replace('10.77.0.51', '10.77.0.98'),
   );
   // It advertises from when it is a master.
-  await waitUntil(
-    async () => (await showAddresses('client')).includes(' 10.77.0.99/'),
-    'the other group has no master',
-  );
+  await waitUntil(async () => (await showAddresses('client')).includes(' 10.77.0.99/'), 'there is no master');
   const found: Told[] = [];
   await waitUntil(async () => {
     found.splice(0, found.length, ...(await findRemedies()).filter(({ code }) => code === 'vrid-clash'));

@@ -140,7 +140,7 @@ describe("a VIP's holder whose forwarding somebody switches off while vipnat run
   });
 
   test.each(cases)(
-    'with --sysctls $sysctls, new connections of $family hang until it has seen that, not until the slow tick',
+    'at --sysctls $sysctls, $family hangs for a moment only',
     async ({ sysctls, name, host }) => {
       const vip = host.includes(':') ? `[${host}]:6443` : `${host}:6443`;
       await inside(`sysctl -qw ${name}=1`);

@@ -87,10 +87,7 @@ ${instance}vrrp_script check {
 }
 ${renderInstance('B', 60, other, '  track_script {\n    check\n  }\n')}`,
   ),
-  single(
-    'two numbers: the last one counts',
-    instance.replace('priority 151', 'priority 151\n  priority 152'),
-  ),
+  single('two numbers: the last counts', instance.replace('priority 151', 'priority 151\n  priority 152')),
   single(
     'comments with braces in them',
     instance.replaceAll('\n', ' # }\n').replace('priority', '! {\n  # priority 7\n  priority'),

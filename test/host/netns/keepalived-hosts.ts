@@ -33,17 +33,9 @@ export class KeepalivedHosts {
   }
 
   start(name: string): ChildProcess {
-    const pidFiles = ['-p', this.#locate(name, 'main.pid'), '-r', this.#locate(name, 'vrrp.pid')];
-    const command = [
-      ...prompt,
-      'keepalived',
-      '-n',
-      '-l',
-      '-f',
-      this.#locate(name, 'keepalived.conf'),
-      ...pidFiles,
-    ];
-    return this.#cluster.start(name, command);
+    const files = { '-f': 'keepalived.conf', '-p': 'main.pid', '-r': 'vrrp.pid' };
+    const words = Object.entries(files).flatMap(([flag, file]) => [flag, this.#locate(name, file)]);
+    return this.#cluster.start(name, [...prompt, 'keepalived', '-n', '-l', ...words]);
   }
 
   /** Until it waits for the holder of both VIPs to fall silent. */

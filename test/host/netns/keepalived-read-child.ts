@@ -7,10 +7,7 @@ import { once } from 'node:events';
 import { readConfiguration, findInstance } from '../../../lib/keepalived/read.ts';
 import { tmpdir } from 'node:os';
 
-interface Instance {
-  readonly vrid: number;
-  readonly priority: number;
-}
+type Instance = Readonly<Record<'vrid' | 'priority', number>>;
 
 /** By address. */
 type Instances = Readonly<Record<string, Instance | null>>;
@@ -26,13 +23,11 @@ function writeFiles(folder: string, files: Readonly<Record<string, string>>): st
   return join(folder, main);
 }
 
-function toArguments(file: string): string[] {
-  return [
-    ...['keepalived', '--dont-fork', '--log-console', '--dump-conf', '--vrrp'],
-    ...[`--use-file=${file}`, `--config-id=${configurationId}`],
-    ...[`--pid=${file}.pid`, `--vrrp_pid=${file}.vrrp`],
-  ];
-}
+const toArguments = (file: string): string[] => [
+  ...['keepalived', '--dont-fork', '--log-console', '--dump-conf', '--vrrp'],
+  ...[`--use-file=${file}`, `--config-id=${configurationId}`],
+  ...[`--pid=${file}.pid`, `--vrrp_pid=${file}.vrrp`],
+];
 
 /** It says that it has started before its process for VRRP has put its configuration, of which interfaces are the last part. */
 function isWhole(log: string): boolean {

@@ -1,55 +1,50 @@
 import { describe, beforeEach, afterEach, expect, test } from '@jest/globals';
-import { onlyFull } from '../../support/jest/extent.ts';
+import { shownDialects } from '../../support/jest/pairs.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
 import { readFileSync } from 'node:fs';
 
-describe.each(['nft', ...onlyFull('legacy' as const)] as const)(
-  'the stand-in for kube-proxy with iptables-%s',
-  (dialect) => {
-    let namespaces: Namespaces;
-    let namespace: string;
-    let kubeProxy: KubeProxyStandIn;
+describe.each(shownDialects)('the stand-in for kube-proxy with iptables-%s', (dialect) => {
+  let namespaces: Namespaces;
+  let namespace: string;
+  let kubeProxy: KubeProxyStandIn;
 
-    beforeEach(async () => {
-      namespaces = new Namespaces();
-      namespace = await namespaces.create('proxy');
-      kubeProxy = new KubeProxyStandIn(namespaces, namespace, dialect);
-    });
+  beforeEach(async () => {
+    namespaces = new Namespaces();
+    namespace = await namespaces.create('proxy');
+    kubeProxy = new KubeProxyStandIn(namespaces, namespace, dialect);
+  });
 
-    afterEach(() => namespaces.close());
+  afterEach(() => namespaces.close());
 
-    const save = async (table: string) => {
-      const tool = toolName('ipv4', dialect, 'save');
-      const { exitCode, stdout, stderr } = await namespaces.run(namespace, [tool, '-t', table]);
-      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
-      return stdout;
-    };
+  const save = async (table: string) => {
+    const tool = toolName('ipv4', dialect, 'save');
+    const { exitCode, stdout, stderr } = await namespaces.run(namespace, [tool, '-t', table]);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    return stdout;
+  };
 
-    test.each(['three-endpoints', 'no-endpoints'] as const)(
-      'writes the nat rules for default/kubernetes that kube-proxy 1.36.3 was seen to write: %s',
-      async (state) => {
-        await kubeProxy.sync();
-        if (state === 'no-endpoints') await kubeProxy.sync([]);
-        const captured = readCapture(dialect, state);
-        expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
-        expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
-      },
-    );
+  const states = ['three-endpoints', 'no-endpoints'] as const;
+  test.each(states)('writes the nat rules that kube-proxy 1.36.3 was seen to write: %s', async (state) => {
+    await kubeProxy.sync();
+    if (state === 'no-endpoints') await kubeProxy.sync([]);
+    const captured = readCapture(dialect, state);
+    expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
+    expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
+  });
 
-    test('puts its jump back to the front when it is gone, and nowhere else when it is there', async () => {
-      const ip = toolName('ipv4', dialect);
-      await kubeProxy.sync();
-      await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
-      await kubeProxy.sync();
-      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['RETURN', 'KUBE-SERVICES']);
-      await namespaces.shell(namespace, `${ip} -t nat -D PREROUTING 2`);
-      await kubeProxy.sync();
-      expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
-    });
-  },
-);
+  test('puts its jump back to the front when it is gone, and nowhere else when it is there', async () => {
+    const ip = toolName('ipv4', dialect);
+    await kubeProxy.sync();
+    await namespaces.shell(namespace, `${ip} -t nat -I PREROUTING -j RETURN`);
+    await kubeProxy.sync();
+    expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['RETURN', 'KUBE-SERVICES']);
+    await namespaces.shell(namespace, `${ip} -t nat -D PREROUTING 2`);
+    await kubeProxy.sync();
+    expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
+  });
+});
 
 function readCapture(dialect: IptablesDialect, state: string): string {
   const url = new URL(
@@ -72,6 +67,5 @@ function byChain(left: string, right: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-function listTargets(text: string, chain: string): string[] {
-  return [...text.matchAll(new RegExp(`^-A ${chain} .*-j (\\S+)$`, 'gm'))].map(([, target]) => target ?? '');
-}
+const listTargets = (text: string, chain: string): string[] =>
+  [...text.matchAll(new RegExp(`^-A ${chain} .*-j (\\S+)$`, 'gm'))].map(([, target]) => target ?? '');

@@ -22,7 +22,6 @@ let agent: Agent;
 
 const cluster = useCluster('each test');
 
-/** What `vipnat status` on the holder says of each apiserver. */
 async function readBackends(): Promise<Map<string, { readonly flows: number; readonly share: number }>> {
   const { stdout } = await vipnat(cluster, 'm1', ['status', ...args, '--json']);
   const { vips: seen } = JSON.parse(stdout) as {

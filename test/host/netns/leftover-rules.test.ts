@@ -51,7 +51,7 @@ nft insert rule ip filter FORWARD ip saddr @s drop
 nft insert rule ip nat PREROUTING ip saddr @s2 accept 2>/dev/null || true`;
 
 test.each(['legacy', 'nft'] as const)(
-  'what kube-proxy left in %s goes rule by rule, and everything else stays as it was',
+  'what kube-proxy left in %s goes, and nothing else',
   async (dialect) => {
     const tool = `iptables-${dialect}`;
     const show = (what: string) => namespaces.shell(namespace, what);

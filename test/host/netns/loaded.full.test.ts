@@ -39,12 +39,10 @@ const cluster = useCluster('all tests', () => {
   writeFileSync(join(folder, 'recorder.cjs'), recorder);
 });
 
-function record(): Record<string, string> {
-  return {
-    NODE_OPTIONS: `--require=${join(folder, 'recorder.cjs')}`,
-    LOADED_FILE: join(folder, 'loaded.json'),
-  };
-}
+const record = (): Record<string, string> => ({
+  NODE_OPTIONS: `--require=${join(folder, 'recorder.cjs')}`,
+  LOADED_FILE: join(folder, 'loaded.json'),
+});
 
 function readLoaded(): Loaded {
   const { files, ...rest } = JSON.parse(readFileSync(join(folder, 'loaded.json'), 'utf8')) as Loaded;

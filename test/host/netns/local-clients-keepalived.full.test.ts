@@ -38,10 +38,7 @@ async function waitForSource(name: string): Promise<void> {
 }
 
 async function waitForNoRoute(name: string): Promise<void> {
-  await waitUntil(
-    async () => (await listRoutes(name)).join('') === '',
-    `${name} keeps a local route of the VIP`,
-  );
+  await waitUntil(async () => (await listRoutes(name)).join('') === '', `${name} keeps a local route`);
 }
 
 test('a keepalived that is killed keeps VIP and route; the next one gives both away, and no connection breaks', async () => {

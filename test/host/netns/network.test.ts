@@ -64,16 +64,13 @@ describe('network namespaces of a run', () => {
     expect(listNamespaces()).not.toContain(name);
   });
 
-  test.each(['SIGTERM', 'SIGINT'] as const)(
-    'go away with their processes when the run gets %s',
-    async (signal) => {
-      const run = await startRun();
-      run.process.kill(signal);
-      await run.ended;
-      expect(listNamespaces()).not.toContain(run.namespace);
-      await expectToEnd(run.child);
-    },
-  );
+  test.each(['SIGTERM', 'SIGINT'] as const)('go away with their processes on %s', async (signal) => {
+    const run = await startRun();
+    run.process.kill(signal);
+    await run.ended;
+    expect(listNamespaces()).not.toContain(run.namespace);
+    await expectToEnd(run.child);
+  });
 
   test('of a run that was killed go away with their processes when the next run starts', async () => {
     const run = await startRun();
@@ -125,6 +122,4 @@ async function isRunning(pid: number): Promise<boolean> {
   return stdout !== '' && !stdout.startsWith('Z');
 }
 
-function listNamespaces(): string[] {
-  return readdirSync('/run/netns');
-}
+const listNamespaces = (): string[] => readdirSync('/run/netns');

@@ -17,9 +17,8 @@ function startWaiting(pid: number | undefined, since: string): ChildProcess {
 }
 
 /** In clock ticks since boot: the 22nd field of proc(5)'s stat. */
-function readStartTime(pid: number | undefined): string {
-  return readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21] ?? '';
-}
+const readStartTime = (pid: number | undefined): string =>
+  readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21] ?? '';
 
 test('a later process with the number of a lab that has ended keeps no disk', async () => {
   const disk = join(root, 'lab/m1/disk');

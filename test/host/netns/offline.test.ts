@@ -53,23 +53,20 @@ describe.each(pairs)('the restore stream of plan --offline: %s, iptables-%s', (f
   });
 });
 
-test.each(families)(
-  'the nft script of plan --offline is accepted, and balances as nft runs it: %s',
-  async (family) => {
-    const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-    const args = ['--vip', vips[family], '--proxy-mode', 'nftables', '--endpoints', endpoints];
-    const script = await planOffline(...args, '--format', 'nft');
-    expect(await run(['nft', '--check', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(await shell('nft list ruleset')).toBe('');
+test.each(families)('the nft script of plan --offline balances as nft runs it: %s', async (family) => {
+  const endpoints = listApiservers(family).map(formatEndpoint).join(',');
+  const args = ['--vip', vips[family], '--proxy-mode', 'nftables', '--endpoints', endpoints];
+  const script = await planOffline(...args, '--format', 'nft');
+  expect(await run(['nft', '--check', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(await shell('nft list ruleset')).toBe('');
 
-    expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
-    const once = await shell('nft list ruleset');
-    expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(await shell('nft list ruleset')).toBe(once);
-    await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-    await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
-  },
-);
+  expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+  const once = await shell('nft list ruleset');
+  expect(await run(['nft', '--file', '-'], script)).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(await shell('nft list ruleset')).toBe(once);
+  await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
+  await expectBalanced(cluster, { seat: "VIP holder's host", host: vips[family] });
+});
 
 describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s', (family, dialect) => {
   const vipArguments = ['--vip', vips[family]];
@@ -81,16 +78,8 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
       await cluster.run(machine, [...[toolName(family, dialect), '-P', 'INPUT', 'ACCEPT']]);
     // Offline, kube-proxy's chain names no apiserver: the rules about replies need --endpoints.
     const endpoints = listApiservers(family).map(formatEndpoint).join(',');
-    const args = [
-      ...vipArguments,
-      '--proxy-mode',
-      'iptables',
-      '--iptables',
-      dialect,
-      '--endpoints',
-      endpoints,
-    ];
-    await expectSameAsRun(await planOffline(...args), vipArguments);
+    const mode = ['--proxy-mode', 'iptables', '--iptables', dialect, '--endpoints', endpoints];
+    await expectSameAsRun(await planOffline(...vipArguments, ...mode), vipArguments);
   });
 
   test('do the same from what they find there, broken rules of ours included', async () => {
@@ -103,15 +92,8 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
   /** An old direct plan, with a hook gone and a stranger's rule in it. */
   const breakRules = async (machine: string, of: IptablesDialect, args: readonly string[]) => {
     const tool = toolName(family, of);
-    await vipnat(cluster, machine, [
-      'run',
-      '--once',
-      '--mode',
-      'direct',
-      '--masquerade',
-      'kube-mark',
-      ...args,
-    ]);
+    const once = 'run --once --mode direct --masquerade kube-mark'.split(' ');
+    await vipnat(cluster, machine, [...once, ...args]);
     await cluster.shell(
       machine,
       `${tool} -t nat -A VIPNAT -p udp -j RETURN

@@ -50,8 +50,7 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
 
   /** Also that cleanup warns of a reset where it resets, and only there. */
   async function cleanUp(isWarning: boolean): Promise<void> {
-    const dry = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
-    expect(warns.test(dry.stderr)).toBe(isWarning);
+    expect(warns.test((await vipnat(cluster, 'm1', ['cleanup', '--dry-run'])).stderr)).toBe(isWarning);
     const { exitCode, stderr } = await vipnat(cluster, 'm1', ['cleanup']);
     expect({ exitCode, isWarning: warns.test(stderr) }).toEqual({ exitCode: 0, isWarning });
   }
@@ -79,15 +78,13 @@ describe.each(dialects)('open connections to a VIP whose holder tracked none, in
     await shell(`nft 'add table inet tracker; add chain inet tracker input { type filter hook input priority 0; }'
         nft 'add chain inet tracker translate { type nat hook prerouting priority dstnat; }'
         nft add rule inet tracker input ct state established accept`);
-    const reports = await holdDuring(() => cleanUp(false));
-    for (const report of reports) expectUnharmed(report);
+    for (const report of await holdDuring(() => cleanUp(false))) expectUnharmed(report);
   });
 
   test('and are reset by cleanup otherwise, as the kernel then forgets them', async () => {
     await shell('nft delete table inet tracker');
     const { exitCode } = await vipnat(cluster, 'm1', ['run', '--once', '--iptables', iptables, ...args]);
     expect(exitCode).toBe(0);
-    const reports = await holdDuring(() => cleanUp(true));
-    for (const report of reports) expect(report).toMatchObject(allReset);
+    for (const report of await holdDuring(() => cleanUp(true))) expect(report).toMatchObject(allReset);
   });
 });

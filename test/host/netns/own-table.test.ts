@@ -5,7 +5,16 @@ import { useCluster } from '../../support/network/use-cluster.ts';
 import { describe, beforeEach, test, expect } from '@jest/globals';
 import { vipnatCommand, Agent, startAgent, vipnat, waitForSync } from '../../support/host/vipnat.ts';
 import { seatNames } from '../../support/network/cluster.ts';
-import { expectBalanced, expectAnswers, startProxies, client, bothVips, allEndpoints } from './traffic.ts';
+import {
+  expectBalanced,
+  expectAnswers,
+  expectNoneLost,
+  startLoad,
+  startProxies,
+  client,
+  bothVips,
+  allEndpoints,
+} from './traffic.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 const args = [...bothVips, '--endpoints', allEndpoints];
@@ -72,8 +81,7 @@ describe('a host without any iptables', () => {
     const warned = await run(['check', ...args]);
     expect(warned).toMatchObject({ exitCode: 0 });
     expect(warned.stdout).toContain('warning: chain pass of table inet strict drops forwarded packets');
-    const remedy = /(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false';
-    await shell(remedy);
+    await shell(/(nft insert rule .*)$/m.exec(warned.stdout)?.[1] ?? 'false');
     await expectBalanced(cluster, client);
     await shell('nft delete table inet strict');
 
@@ -118,14 +126,13 @@ describe('kube-proxy in nftables mode', () => {
       await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
     }
     expect(await shell('iptables-nft-save; ip6tables-legacy-save')).not.toMatch(/^:VIPNAT-\w{10} /m);
-    await vipnat(cluster, 'm1', ['check', ...bothVips]).then(({ exitCode }) => {
-      expect(exitCode).toBe(0);
-    });
+    expect(await vipnat(cluster, 'm1', ['check', ...bothVips])).toMatchObject({ exitCode: 0 });
   });
 
   test('takes over from iptables mode and hands back under load: nothing fails, and nothing of the other dialect stays', async () => {
-    const agent = await prepareIptablesMode();
-    const load = startLoad();
+    await startProxies(cluster, ['m1'], 'nft', families);
+    const agent = await startAgent(cluster, 'm1', bothVips);
+    const load = startLoad(cluster, { host: client.host, port: 6443 }, 50);
 
     await Promise.all(proxies().map((proxy) => proxy.cleanUp()));
     await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
@@ -140,29 +147,7 @@ describe('kube-proxy in nftables mode', () => {
     await waitForSync(cluster, 'm1', bothVips);
     expect(await shell('nft list tables')).not.toContain('vipnat');
 
-    expect(await load.stop()).toEqual({ errors: {}, hasAsked: true });
+    await expectNoneLost(load, 50);
     await expectBalanced(cluster, client);
   });
-
-  async function prepareIptablesMode(): Promise<Agent> {
-    await startProxies(cluster, ['m1'], 'nft', families);
-    return await startAgent(cluster, 'm1', bothVips);
-  }
 });
-
-/** One connection after the other, until it is stopped. */
-function startLoad(): { stop(): Promise<{ errors: Record<string, number>; hasAsked: boolean }> } {
-  const state = { isOver: false };
-  const errors: Record<string, number> = {};
-  const work = (async () => {
-    while (!state.isOver)
-      Object.assign(errors, (await cluster.seat(client.seat).request(client.host, 6443, 10)).errors);
-    return { errors, hasAsked: true };
-  })();
-  return {
-    stop: () => {
-      state.isOver = true;
-      return work;
-    },
-  };
-}

@@ -1,7 +1,8 @@
 /** Claims its network namespace in every way there is, and prints what came of it. For presence.test.ts. */
 import { acquireRole, agentRole, findLockOwner } from '../../../lib/http/singleton.ts';
 import { VipnatError } from '../../../lib/errors.ts';
-import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
 import { askAgentHealth, askAgentApi, healthPath, toHealthAnswer, apiPath } from '../../../agent/ask.ts';
 import { type ServerResponse, createServer as createHttpServer } from 'node:http';
 
@@ -28,19 +29,18 @@ async function attempt(): Promise<string> {
   }
 }
 
+async function tryBeside(server: Server): Promise<{ claim: string; found: unknown }> {
+  await once(server.listen({ path: '\0vipnat-agent' }).unref(), 'listening');
+  return { claim: await attempt(), found: await findLockOwner(agentRole) };
+}
+
 /** Something else under the same name: it answers with this, or not at all. */
 async function whileHeldBy(answer: string | null): Promise<{ claim: string; found: unknown }> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     if (answer !== null) socket.once('data', () => socket.end(answer));
   });
-  await new Promise<void>((resolve) => {
-    server.listen({ path: '\0vipnat-agent' }, () => {
-      resolve();
-    });
-  });
-  server.unref();
-  const result = { claim: await attempt(), found: await findLockOwner(agentRole) };
+  const result = await tryBeside(server);
   await new Promise((resolve) => {
     server.close(resolve);
     // Those that were never answered are still open.
@@ -78,12 +78,7 @@ async function whileAnsweredBy(
     response.on('error', () => undefined);
     answer(response);
   });
-  await new Promise<void>((resolve) => {
-    server.listen({ path: '\0vipnat-agent' }, () => {
-      resolve();
-    });
-  });
-  const result = { claim: await attempt(), found: await findLockOwner(agentRole) };
+  const result = await tryBeside(server);
   server.closeAllConnections();
   await new Promise((resolve) => server.close(resolve));
   return result;
@@ -107,19 +102,8 @@ const endless = await whileAnsweredBy((response) => {
 });
 const stranger = await whileHeldBy('HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello');
 const unresponsive = await whileHeldBy(null);
-const outcomes = {
-  before,
-  during,
-  mute,
-  probing,
-  gone,
-  after,
-  stranger,
-  unresponsive,
-  truncated,
-  dripping,
-  endless,
-};
+const pretenders = { stranger, unresponsive, truncated, dripping, endless };
+const outcomes = { before, during, mute, probing, gone, after, ...pretenders };
 
 /** What is printed. */
 export type Outcomes = typeof outcomes;

@@ -1,5 +1,6 @@
 import type { Outcomes } from './presence-child.ts';
 import { beforeAll, describe, test, expect } from '@jest/globals';
+import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 
 let outcomes: Outcomes;
@@ -27,11 +28,9 @@ describe('the agent of a network namespace', () => {
       found: outcomes.during.found,
       health: [['10.0.0.11:6443', { state: 'dead', reason: 'refused', staleConnections: 'none' }]],
       api: {
-        proxyOnly: { ipv6: [{ family: 'ipv6', address: 'fd00::12', port: 6443 }] },
+        proxyOnly: { ipv6: [toEndpoint('[fd00::12]:6443')] },
         view: {
-          endpoints: {
-            ipv6: { value: [{ family: 'ipv6', address: 'fd00::11', port: 6443 }], seenIn: 'the API' },
-          },
+          endpoints: { ipv6: { value: [toEndpoint('[fd00::11]:6443')], seenIn: 'the API' } },
           clusterIps: { ipv6: 'fd00:96::1' },
           affinitySeconds: 60,
           refused: [],
@@ -48,13 +47,11 @@ describe('the agent of a network namespace', () => {
 });
 
 describe('something else that holds the name', () => {
-  test.each(['stranger', 'unresponsive', 'truncated', 'dripping', 'endless'] as const)(
-    'is no agent, and the error says how to find it: %s',
-    (holder) => {
-      expect(outcomes[holder].found).toBeNull();
-      expect(outcomes[holder].claim).toContain(
-        "does not answer. Find the process with: ss -xlp 'src *vipnat-agent*'",
-      );
-    },
-  );
+  const pretenders = ['stranger', 'unresponsive', 'truncated', 'dripping', 'endless'] as const;
+  test.each(pretenders)('is no agent, and the error says how to find it: %s', (holder) => {
+    expect(outcomes[holder].found).toBeNull();
+    expect(outcomes[holder].claim).toContain(
+      "does not answer. Find the process with: ss -xlp 'src *vipnat-agent*'",
+    );
+  });
 });

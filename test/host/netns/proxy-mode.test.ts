@@ -13,11 +13,7 @@ test.each<[string, string, string | null]>([
   ['nobody', 'no kube-proxy', null],
   ['other', 'something else that listens there', null],
   ['endless', 'an answer that is too long to be one', null],
-  [
-    'held',
-    'kube-proxy that answers a process that is held up for longer than an answer may take',
-    'iptables',
-  ],
+  ['held', 'kube-proxy that answers a process that is held up for longer than it waits', 'iptables'],
   ['hanging', 'kube-proxy that hangs', null],
   ['aborted', 'kube-proxy that breaks off', null],
 ])('%s: %s', (name, _who, answer) => {

@@ -28,11 +28,10 @@ export const pool = makePool('default', seats);
 export const anchors = seats.map(({ anchor }) => anchor) as [string, string, string, string, ...string[]];
 
 /** The VirtualIPs of some Services, in seat 0, or 4 for IPv6. */
-export function give(...addresses: string[]): VirtualIp[] {
-  return addresses.map((one) =>
+export const give = (...addresses: string[]): VirtualIp[] =>
+  addresses.map((one) =>
     makeVirtualIp(one.replaceAll(':', '-'), one.includes(':') ? 'default/4' : 'default/0'),
   );
-}
 
 /** Three nodes and a client on a switch. */
 class SeatNetwork {
@@ -141,7 +140,6 @@ class SeatNetwork {
       .join('\n');
   }
 
-  /** The nodes that have an address, by the kernel. */
   async listHolders(address: string): Promise<string[]> {
     const lists = await Promise.all(this.nodes.map((node) => node.listAddresses()));
     return this.nodes.filter((_, index) => lists[index]?.includes(address)).map(({ name }) => name);

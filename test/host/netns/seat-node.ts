@@ -47,15 +47,8 @@ export class SeatNode {
 
   /** Starts what keeps the seats, by a command that starts another one if need be. */
   startSeats(prefix: readonly string[] = []): void {
-    const command = [
-      ...prefix,
-      process.execPath,
-      '--disable-warning=ExperimentalWarning',
-      program,
-      this.name,
-      this.locate('').replace(/\/$/, ''),
-      String(this.speed),
-    ];
+    const own = [program, this.name, this.locate('').replace(/\/$/, '')];
+    const command = [...prefix, process.execPath, '--disable-warning=ExperimentalWarning', ...own];
     const child = this.#namespaces.start(this.#namespace, command);
     child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
     if (child.stdout !== null) {
@@ -66,15 +59,8 @@ export class SeatNode {
 
   /** Runs a script where its files are as it sees them. */
   async shellAsSeats(script: string): Promise<string> {
-    const { stdout } = await execa('nsenter', [
-      '--mount',
-      '--target',
-      String(this.#seats?.pid),
-      'sh',
-      '-ec',
-      script,
-    ]);
-    return stdout;
+    const words = ['--mount', '--target', String(this.#seats?.pid), 'sh', '-ec', script];
+    return (await execa('nsenter', words)).stdout;
   }
 
   /** What it is told. */
@@ -149,7 +135,6 @@ export class SeatNode {
     return this.#keepalivedLog;
   }
 
-  /** The seats that it says it holds. */
   get held(): readonly string[] {
     return this.told.findLast(({ state }) => state !== undefined)?.state?.held ?? [];
   }

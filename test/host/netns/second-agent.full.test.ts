@@ -29,8 +29,7 @@ const inPod = ['sh', '-ec', 'mount -t tmpfs tmpfs /dev/shm; exec "$@"', 'sh'];
 async function startWaiting(args: readonly string[] = [], pod = ''): Promise<Agent> {
   const files = ['--state-dir', join(folder, 'state'), '--run-dir', join(folder, 'run')];
   const command = [...inPod, ...vipnatCommand(['run', ...vipArguments, ...files, ...args])];
-  const environment = { ...process.env, VIPNAT_POD: pod };
-  const agent = new Agent(cluster.start('m1', command, environment));
+  const agent = new Agent(cluster.start('m1', command, { ...process.env, VIPNAT_POD: pod }));
   await agent.waitForLine(waits);
   return agent;
 }
@@ -66,22 +65,19 @@ describe('a second agent', () => {
     expect(await dumpRules(cluster, 'm1')).toBe(before);
   });
 
-  test.each(['SIGTERM', 'SIGKILL'] as const)(
-    'takes over when the first ends by %s, at its port too',
-    async (signal) => {
-      const first = await startAgent(cluster, 'm1', vipArguments);
-      const second = await startWaiting(['--mode', 'direct']);
-      const tookMs = await handOver(first, second, signal);
-      process.stderr.write(`second-agent.test.ts: ${signal}: served after ${Math.round(tookMs)} ms\n`);
-      expect(second.listLines(takesOver)).toHaveLength(1);
-      expect(second.log).not.toContain('LISTEN_FAILED');
-      expect(await ask('/healthz')).toBe('200 ok');
-      expect(await vipnat(cluster, 'm1', ['check'])).toMatchObject({
-        exitCode: 0,
-        stderr: expect.stringContaining(`the running agent (pid ${second.pid})`),
-      });
-    },
-  );
+  test.each(['SIGTERM', 'SIGKILL'] as const)('takes over after %s, at its port too', async (signal) => {
+    const first = await startAgent(cluster, 'm1', vipArguments);
+    const second = await startWaiting(['--mode', 'direct']);
+    const tookMs = await handOver(first, second, signal);
+    process.stderr.write(`second-agent.test.ts: ${signal}: served after ${Math.round(tookMs)} ms\n`);
+    expect(second.listLines(takesOver)).toHaveLength(1);
+    expect(second.log).not.toContain('LISTEN_FAILED');
+    expect(await ask('/healthz')).toBe('200 ok');
+    expect(await vipnat(cluster, 'm1', ['check'])).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining(`the running agent (pid ${second.pid})`),
+    });
+  });
 
   test('waits for one that hangs too, and for the next one where several wait', async () => {
     const first = await startAgent(cluster, 'm1', vipArguments);

@@ -43,27 +43,33 @@ export const tcpAndUdp = (port: number) => [
   { port, name: 'u', protocol: 'UDP' },
 ];
 
+/** By their places, the pods that end, that fail and that are gone. */
+export type PodStates = Partial<Record<'ending' | 'unready' | 'without', readonly number[]>>;
+
 /** The lists of a Service's endpoints: all pods, by the addresses of these families. */
 export function overPods(
   service: string,
   ports: Parameters<typeof makeEndpoints>[1],
   listed: readonly Family[] = families,
+  { ending = [], unready = [], without = [] }: PodStates = {},
 ): ApiChange[] {
+  const last = { ready: false, serving: true, terminating: true };
   return listed.map((family) => {
-    const ends = pods.map((pod) => ({ addresses: [pod[family]], nodeName: pod.node }));
+    const ends = pods.flatMap((pod, at) => {
+      const conditions = ending.includes(at) ? last : { ready: !unready.includes(at) };
+      return without.includes(at) ? [] : [{ addresses: [pod[family]], nodeName: pod.node, conditions }];
+    });
     return ['EndpointSlice', makeEndpoints(service, ports, ends)];
   });
 }
 
 /** The addresses of both families, given to these Services. */
-export function giveVips(...services: string[]): ApiChange[] {
-  return families.map((family) => ['VirtualIP', makeVirtualIp(serviceVips[family], services)]);
-}
+export const giveVips = (...services: string[]): ApiChange[] =>
+  families.map((family) => ['VirtualIP', makeVirtualIp(serviceVips[family], services)]);
 
 /** Where a balancer is started, and how. */
 interface BalancerStart {
   readonly node?: string;
-  /** Further words of its command line. */
   readonly words?: readonly string[];
   readonly prefix?: readonly string[];
 }
@@ -109,8 +115,7 @@ export class ServiceWorld {
   }
 
   async #startUdp(pod: string): Promise<void> {
-    const command = udpServerCommand(pod, podPort);
-    const server = this.cluster.start(pod, command);
+    const server = this.cluster.start(pod, udpServerCommand(pod, podPort));
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
@@ -121,8 +126,7 @@ export class ServiceWorld {
 
   /** What each of so many UDP packets from a machine is answered with, see `udpClientCommand`. */
   async askByUdp(machine: string, ...question: Parameters<typeof udpClientCommand>): Promise<string[]> {
-    const command = udpClientCommand(...question);
-    const { stdout } = await this.cluster.run(machine, command);
+    const { stdout } = await this.cluster.run(machine, udpClientCommand(...question));
     return JSON.parse(stdout) as string[];
   }
 
@@ -156,8 +160,7 @@ export class ServiceWorld {
   async startBalancer(line: RegExp, options: BalancerStart = {}): Promise<Agent> {
     const { node = 'm1', prefix = [], words = [] } = options;
     const own = ['balancer', '--kubeconfig', this.#kubeconfig, '--node-name', node, ...words];
-    const command = [...prefix, ...vipnatCommand(own)];
-    const balancer = new Agent(this.cluster.start(node, command));
+    const balancer = new Agent(this.cluster.start(node, [...prefix, ...vipnatCommand(own)]));
     this.#balancers.push(balancer);
     await balancer.waitForLine(line);
     return balancer;

@@ -1,24 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
 import { type Agent, sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints, makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods } from './service-world.ts';
-import { balanced, useWebService, vip } from './web-service.ts';
+import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
+import { type ApiChange, pods } from './service-world.ts';
+import { balanced, listWeb, useWebService, vip } from './web-service.ts';
 
 const limitMs = 180_000;
 
 const web = useWebService();
 const [first = { name: '', node: '', ipv4: '' }] = pods;
-const last = { ready: false, serving: true, terminating: true };
-
-/** The pods, of which these end. */
-function list(...ending: readonly number[]): ApiChange {
-  const endpoints = pods.map(({ ipv4, node }, at) => ({
-    ...{ addresses: [ipv4], nodeName: node },
-    conditions: ending.includes(at) ? last : { ready: true },
-  }));
-  return ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], endpoints)];
-}
 
 /** The node of the first pod, with what its kubelet says. */
 const sayOfNode = (status: string, message: string): ApiChange => [
@@ -63,7 +53,7 @@ describe('a pod that ends', () => {
     await web.put(allowSeconds(30));
     const balancer = await web.startBalancer(balanced, { words: ['--listen', listen] });
     const connections = await hold(40);
-    await web.put(list(0));
+    await web.put(...listWeb({ ending: [0] }));
     await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const { apiservers } = await newcomer().greet(vip, 80, 60);
     expect(Object.keys(apiservers)).not.toContain(first.name);
@@ -98,7 +88,7 @@ describe('a pod that ends', () => {
 
   if (isFull)
     test('on a node that shuts down loses no open connection, and gets no new one until the node is back', async () => {
-      await web.put(list(), sayOfNode('True', 'kubelet is posting ready status'));
+      await web.put(...listWeb(), sayOfNode('True', 'kubelet is posting ready status'));
       const balancer = await web.startBalancer(balanced);
       const connections = await hold(40);
       await web.put(sayOfNode('False', 'node is shutting down'));
@@ -115,12 +105,12 @@ describe('a pod that ends', () => {
 
   if (isFull)
     test('serves on if no other pod is left, and loses no connection by any timeout until one comes', async () => {
-      await web.put(allowSeconds(1), list(0, 1, 2));
+      await web.put(allowSeconds(1), ...listWeb({ ending: [0, 1, 2] }));
       const balancer = await web.startBalancer(balanced);
       const connections = await hold(40);
       await sleep(3000);
       await expectNoCut(balancer);
-      await web.put(list(0, 1));
+      await web.put(...listWeb({ ending: [0, 1] }));
       await balancer.waitForLine(isCut);
       expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
     });
@@ -130,7 +120,7 @@ describe('a pod that ends', () => {
       await web.put(allowSeconds(6));
       await web.startBalancer(balanced);
       const connections = await hold(40);
-      await web.put(list(0));
+      await web.put(...listWeb({ ending: [0] }));
       await sleep(4000);
       await web.stopBalancers('SIGKILL');
       const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);

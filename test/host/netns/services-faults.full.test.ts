@@ -1,15 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { sleep, waitUntil } from '../../support/host/vipnat.ts';
-import { makeEndpoints } from '../../support/kube-api/service-objects.ts';
-import { type ApiChange, podPort, pods } from './service-world.ts';
-import { balanced, useWebService, vip } from './web-service.ts';
+import { balanced, listWeb, useWebService, vip } from './web-service.ts';
 import { startLoad } from './traffic.ts';
-
-/** All pods but those at these places. */
-function list(...without: readonly number[]): ApiChange {
-  const addresses = pods.filter((_, at) => !without.includes(at)).map(({ ipv4 }) => ipv4);
-  return ['EndpointSlice', makeEndpoints('web', [{ port: podPort }], addresses)];
-}
 
 describe('a Service', () => {
   const world = useWebService();
@@ -25,8 +17,8 @@ describe('a Service', () => {
     await world.startBalancer(balanced);
     const load = startLoad(cluster, { host: vip, port: 80 }, 500);
     for (let round = 0; round < 5; round += 1) {
-      for (const change of [list(0), list(1, 2), list(2), list()]) {
-        await world.put(change);
+      for (const without of [[0], [1, 2], [2], []]) {
+        await world.put(...listWeb({ without }));
         await sleep(60);
       }
     }
@@ -70,9 +62,6 @@ describe('a Service', () => {
     const balancer = await world.startBalancer(balanced);
     await world.shell('m1', 'nft flush ruleset');
     await balancer.waitForLine(/another program removed or replaced a table of vipnat/);
-    await waitUntil(
-      async () => (await ask(5)).errors['ECONNREFUSED'] === undefined,
-      'the table did not come back',
-    );
+    await waitUntil(async () => (await ask(5)).errors['ECONNREFUSED'] === undefined, 'the table is not back');
   });
 });

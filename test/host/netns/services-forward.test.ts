@@ -36,34 +36,32 @@ describe('a node that drops what it forwards', () => {
   const passBy = async () =>
     (await cluster.seat('outside client').greet(pods[1]?.ipv4 ?? '', podPort, 2, 1000)).apiservers;
 
-  test.each(firewalls.slice(0, isFull ? firewalls.length : 1))(
-    'lets connections to Services pass, and no others (%s: %s)',
-    async (dialect, firewall) => {
-      await world.shell('client', `ip route replace 10.244.0.0/16 via 10.77.0.11`);
-      expect(Object.keys(await passBy())).toHaveLength(1);
-      await world.shell('m1', firewall);
-      expect(await passBy()).toEqual({});
-      const balancer = await world.startBalancer(balanced);
-      await balancer.waitForLine(
-        new RegExp(`chain FORWARD of ip6tables-${dialect} drops packets: chain VIPLB-FORWARD lets`),
-      );
-      for (const host of [ipv4, ipv6]) {
-        const { errors, apiservers } = await ask(host, 60);
-        expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
-      }
-      expect(await passBy()).toEqual({});
-      const save = `iptables-${dialect}-save -t filter; ip6tables-${dialect}-save -t filter`;
-      expect(await world.shell('m1', save)).toContain('-A FORWARD -j VIPLB-FORWARD');
-      await world.stopBalancers();
-      const { stdout } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
-      expect(stdout).toContain(`iptables-${dialect} -t filter -X VIPLB-FORWARD`);
-      expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({
-        exitCode: 0,
-        stderr: expect.stringContaining(`removed the chain VIPLB-FORWARD (filter, ip6tables-${dialect})`),
-      });
-      expect(await world.shell('m1', save)).not.toContain('VIPLB');
-    },
-  );
+  const shown = isFull ? firewalls : firewalls.slice(0, 1);
+  test.each(shown)('lets Services pass, and no others (%s: %s)', async (dialect, firewall) => {
+    await world.shell('client', `ip route replace 10.244.0.0/16 via 10.77.0.11`);
+    expect(Object.keys(await passBy())).toHaveLength(1);
+    await world.shell('m1', firewall);
+    expect(await passBy()).toEqual({});
+    const balancer = await world.startBalancer(balanced);
+    await balancer.waitForLine(
+      new RegExp(`chain FORWARD of ip6tables-${dialect} drops packets: chain VIPLB-FORWARD lets`),
+    );
+    for (const host of [ipv4, ipv6]) {
+      const { errors, apiservers } = await ask(host, 60);
+      expect({ errors, count: Object.keys(apiservers).length }).toEqual({ errors: {}, count: 3 });
+    }
+    expect(await passBy()).toEqual({});
+    const save = `iptables-${dialect}-save -t filter; ip6tables-${dialect}-save -t filter`;
+    expect(await world.shell('m1', save)).toContain('-A FORWARD -j VIPLB-FORWARD');
+    await world.stopBalancers();
+    const { stdout } = await vipnat(cluster, 'm1', ['cleanup', '--dry-run']);
+    expect(stdout).toContain(`iptables-${dialect} -t filter -X VIPLB-FORWARD`);
+    expect(await vipnat(cluster, 'm1', ['cleanup'])).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining(`removed the chain VIPLB-FORWARD (filter, ip6tables-${dialect})`),
+    });
+    expect(await world.shell('m1', save)).not.toContain('VIPLB');
+  });
 
   if (isFull)
     test('is repaired after another program flushes the chain, and left alone when nothing is dropped any more', async () => {
@@ -86,9 +84,7 @@ describe('a node that drops what it forwards', () => {
     test('by a table of nftables is named, and lets connections pass by the rule that is printed', async () => {
       await world.shell('m1', nftFirewall);
       const balancer = await world.startBalancer(balanced);
-      await balancer.waitForLine(
-        /chain forward of table inet firewall drops forwarded packets by its policy/,
-      );
+      await balancer.waitForLine(/chain forward of table inet firewall drops forwarded packets by its/);
       const [line = ''] = balancer.listLines(/drops forwarded packets by its policy/);
       expect((await ask(ipv4, 10)).apiservers).not.toHaveProperty(pods[1]?.name ?? '');
       const [rule = ''] = /nft insert rule .* accept/.exec(line) ?? [];

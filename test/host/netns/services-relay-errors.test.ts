@@ -87,8 +87,7 @@ describe('clients of a Service with policy Local', () => {
     for (const { name, node } of pods) {
       const { ipv4, ipv6 } = outsider.addresses;
       await world.shell(node, `ip route add ${four}.0/24 via ${ipv4}; ip route add ${six}:/64 via ${ipv6}`);
-      const command = [process.execPath, '-e', serveLarge];
-      const { stdout } = cluster.start(name, command);
+      const { stdout } = cluster.start(name, [process.execPath, '-e', serveLarge]);
       if (stdout !== null) await once(stdout, 'data');
     }
     await world.shell(first.node, `nft -f - <<'.'\n${countErrors}\n.`);

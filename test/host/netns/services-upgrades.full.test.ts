@@ -30,8 +30,6 @@ describe('a Service with 500 connections a second', () => {
       await sleep(200);
     }
     const { sent, slowAtMs } = await expectNoneLost(load, 1000);
-    process.stderr.write(
-      `services-upgrades: ${rounds} rounds: ${sent} connections, 0 failed, ${slowAtMs.length} slow\n`,
-    );
+    process.stderr.write(`${rounds} rounds: ${sent} connections, 0 failed, ${slowAtMs.length} slow\n`);
   });
 });

@@ -1,30 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { isFull, onlyFull } from '../../support/jest/extent.ts';
 import { vipnat, waitUntil } from '../../support/host/vipnat.ts';
-import {
-  makeEarlyEndpoints,
-  makeEndpoints,
-  makeLoadBalancer,
-} from '../../support/kube-api/service-objects.ts';
+import { makeEarlyEndpoints, makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 import { type ApiChange, podPort, pods } from './service-world.ts';
-import { useWebService, vip } from './web-service.ts';
+import { listWeb, useWebService, vip } from './web-service.ts';
 
 const limitMs = 180_000;
 
 const web = useWebService();
 const port = [{ port: podPort }];
 const names = pods.map(({ name }) => name);
-
-/** The pods, of which these are not ready, or not there. */
-const list = ({
-  unready = [],
-  without = [],
-}: Partial<Record<'unready' | 'without', number[]>>): ApiChange => {
-  const endpoints = pods.flatMap(({ ipv4 }, at) =>
-    without.includes(at) ? [] : [{ addresses: [ipv4], conditions: { ready: !unready.includes(at) } }],
-  );
-  return ['EndpointSlice', makeEndpoints('web', port, endpoints)];
-};
 
 /** What the controller says early of these pods, and of the weights of all. */
 const listEarly = (early: readonly number[], weights: readonly number[] = []): ApiChange => [
@@ -62,24 +47,21 @@ const makeWeb = (annotations: Record<string, string>, spec = {}): ApiChange => [
 ];
 
 describe('weights of pods', () => {
-  test.each(['random', ...onlyFull('rr')])(
-    'are their shares of 2,000 connections, method %s',
-    async (method) => {
-      await web.put(makeWeb({ 'vipnat.io/method': method }), listEarly([], [6, 3]));
-      await web.startBalancer(/10\.77\.0\.60:80 TCP to 3 endpoints/);
-      const shares = await share(2000);
-      for (const [at, weight] of [6, 3, 1].entries()) {
-        // By chance, five standard deviations; in turn, the slots that are left of a round.
-        const exact = (2000 * weight) / 10;
-        const most = method === 'rr' ? 6 : 5 * Math.sqrt(exact * (1 - weight / 10));
-        expect(Math.abs((shares[at] ?? 0) - exact)).toBeLessThanOrEqual(most);
-      }
-      await web.put(listEarly([], [6, 0]));
-      await untilShared(([, second]) => second === 0, 'a pod of weight 0 gets connections');
-      await web.put(listEarly([], [0, 0, 0]));
-      await untilShared((counts) => counts.every((one) => one > 0), 'not all serve though none has a weight');
-    },
-  );
+  test.each(['random', ...onlyFull('rr')])('are shares of 2,000 connections, method %s', async (method) => {
+    await web.put(makeWeb({ 'vipnat.io/method': method }), listEarly([], [6, 3]));
+    await web.startBalancer(/10\.77\.0\.60:80 TCP to 3 endpoints/);
+    const shares = await share(2000);
+    for (const [at, weight] of [6, 3, 1].entries()) {
+      // By chance, five standard deviations; in turn, the slots that are left of a round.
+      const exact = (2000 * weight) / 10;
+      const most = method === 'rr' ? 6 : 5 * Math.sqrt(exact * (1 - weight / 10));
+      expect(Math.abs((shares[at] ?? 0) - exact)).toBeLessThanOrEqual(most);
+    }
+    await web.put(listEarly([], [6, 0]));
+    await untilShared(([, second]) => second === 0, 'a pod of weight 0 gets connections');
+    await web.put(listEarly([], [0, 0, 0]));
+    await untilShared((counts) => counts.every((one) => one > 0), 'not all serve though none has a weight');
+  });
 });
 
 describe('the method lc', () => {
@@ -107,10 +89,10 @@ describe('the method lc', () => {
   };
 
   test('gives a pod that comes back more new connections: none has more than 40 %, and no open one ends', async () => {
-    await web.put(makeWeb({ 'vipnat.io/method': 'lc' }), list({ unready: [2] }));
+    await web.put(makeWeb({ 'vipnat.io/method': 'lc' }), ...listWeb({ unready: [2] }));
     const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const early = await hold('outside client');
-    await web.put(list({}));
+    await web.put(...listWeb());
     await balancer.waitForLine(/TCP to 3 endpoints, more to endpoints with fewer open connections/);
     const late = await hold('pod on a worker');
     const open = await countOpen();
@@ -126,21 +108,21 @@ describe('the method lc', () => {
 });
 
 test('a pod gets connections by the early word alone, and none when it is gone though the early word stays', async () => {
-  await web.put(list({ unready: [2] }));
+  await web.put(...listWeb({ unready: [2] }));
   await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
   expect((await share(250))[2]).toBe(0);
   await web.put(listEarly([2]));
   await untilShared(([, , third]) => third !== 0, 'the early pod gets no connection');
-  await web.put(list({ without: [2] }));
+  await web.put(...listWeb({ without: [2] }));
   await untilShared(([, , third]) => third === 0, 'the pod that is gone gets connections');
 });
 
 if (isFull)
   test('a pod that becomes ready gets few connections first, and its share when its slow start is over', async () => {
-    await web.put(makeWeb({ 'vipnat.io/slow-start': '20s' }), list({ unready: [2] }));
+    await web.put(makeWeb({ 'vipnat.io/slow-start': '20s' }), ...listWeb({ unready: [2] }));
     const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const readyAt = Date.now();
-    await web.put(list({}));
+    await web.put(...listWeb());
     await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 3 endpoints/);
     const [, , early = 0] = await share(250);
     // No more than it may get by now, as long as that takes: at first a tenth of what the others get.

@@ -96,9 +96,8 @@ spec:
 `;
 
 /** A kubeconfig as kubeadm writes them, for this server. */
-export function renderKubeconfig(server: string): string {
-  return `apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: ${server}\n  name: kubernetes\n`;
-}
+export const renderKubeconfig = (server: string): string =>
+  `apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: ${server}\n  name: kubernetes\n`;
 
 /**
  * Master m1 of a miniature cluster with an /etc, a /var/lib and a /run of its own, a real keepalived that holds the VIP, and

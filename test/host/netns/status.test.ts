@@ -18,10 +18,7 @@ test('status tells of the holder, the way, each apiserver with its connections, 
     agent: object;
     vips: { held: boolean; mode: string; backends: { state: string; since: string; flows: number }[] }[];
   };
-  expect({ exitCode, running }).toEqual({
-    exitCode: 0,
-    running: { running: true, pid: agent.pid, since: expect.any(String) },
-  });
+  expect([exitCode, running]).toEqual([0, { running: true, pid: agent.pid, since: expect.any(String) }]);
   expect(told).toMatchObject([{ held: true, mode: 'service-chain' }]);
   const backends = told.flatMap((vip) => vip.backends);
   expect(backends.map(({ state }) => state)).toEqual(['ready', 'ready', 'ready']);
@@ -38,10 +35,7 @@ test('status --watch ends when nobody reads it any more, also while it waits for
     const command = quoteWords(vipnatCommand(['status', watch, ...vipArguments]));
     const script = `timeout 100 ${command} | head -1; echo "status \${PIPESTATUS[0]}"`;
     const { stdout, stderr } = await cluster.namespaces.run(namespace, ['bash', '--norc', '-c', script]);
-    expect({ last: stdout.split('\n').slice(1).join('\n'), stderr }).toEqual({
-      last: 'status 141',
-      stderr: '',
-    });
+    expect([stdout.split('\n').slice(1).join('\n'), stderr]).toEqual(['status 141', '']);
   }
 });
 
@@ -68,8 +62,7 @@ test('a running agent says that it is alive and ready, and its status as vipnat 
 async function show(columns: number, words: readonly string[], environment: string[] = []): Promise<string> {
   const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
   const script = `stty cols ${columns} rows 50; ${command}`;
-  const onTerminal = ['script', '--quiet', '--command', script, '/dev/null'];
-  const { stdout } = await cluster.run('m1', onTerminal);
+  const { stdout } = await cluster.run('m1', ['script', '--quiet', '--command', script, '/dev/null']);
   return stdout.replaceAll('\r\n', '\n');
 }
 
@@ -78,15 +71,12 @@ const unicode = ['LC_ALL=C.UTF-8'];
 /** Commands are to be pasted, so they are not broken: doctor's stand nine columns in, check's on a line of its own. */
 const commandLines = [/^ {9}(?:#|\S+ -|vipnat |docker |nft )/, /^ +vipnat run --once(?: --\S+)+$/];
 
-test.each([60, 80, 120, 200])(
-  'status, check and doctor fit a terminal of %p columns, in colour',
-  async (columns) => {
-    for (const words of [['status'], ['check'], ['doctor', '--capture', '0s']]) {
-      const text = await show(columns, [...words, ...vipArguments], unicode);
-      const isLongProse = (line: string) =>
-        line.length > columns && !commandLines.some((pattern) => pattern.test(line));
-      expect(stripVTControlCharacters(text).split('\n').filter(isLongProse)).toEqual([]);
-      expect(text).toMatch(/\u001b\[3[123]m/);
-    }
-  },
-);
+test.each([60, 80, 120, 200])('status, check and doctor fit %p columns, in colour', async (columns) => {
+  for (const words of [['status'], ['check'], ['doctor', '--capture', '0s']]) {
+    const text = await show(columns, [...words, ...vipArguments], unicode);
+    const isLongProse = (line: string) =>
+      line.length > columns && !commandLines.some((pattern) => pattern.test(line));
+    expect(stripVTControlCharacters(text).split('\n').filter(isLongProse)).toEqual([]);
+    expect(text).toMatch(/\u001b\[3[123]m/);
+  }
+});

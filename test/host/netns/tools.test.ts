@@ -90,8 +90,7 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
 test('an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again', async () => {
   const tries = join(shims.onlyPath, 'tries');
   shims.replaceLater('iptables-nft-save', `echo >>'${tries}'; echo "boom" >&2; exit 1`);
-  const environment = { ...process.env, PATH: shims.path };
-  agent = await startAgent(cluster, 'm1', vipArguments, environment);
+  agent = await startAgent(cluster, 'm1', vipArguments, { ...process.env, PATH: shims.path });
   shims.breakNow();
   await shell('iptables-nft -t nat -F VIPNAT');
   await agent.waitForLine(
@@ -115,10 +114,8 @@ test('an agent that cannot read the table it is told to use keeps balancing, and
   await agent.waitForLine(/error .*table nat/);
   await expectBalanced(cluster, client);
   expect(agent.listLines(/ error /)).toHaveLength(1);
-  const listing = await shell('nft --handle list chain ip nat PREROUTING');
-  await shell(
-    `nft delete rule ip nat PREROUTING handle ${/numgen .*# handle (\d+)/.exec(listing)?.[1] ?? ''}`,
-  );
+  const list = await shell('nft --handle list chain ip nat PREROUTING');
+  await shell(`nft delete rule ip nat PREROUTING handle ${/numgen .*# handle (\d+)/.exec(list)?.[1] ?? ''}`);
   await agent.waitForLine(/works again after /);
   expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0 });
 });

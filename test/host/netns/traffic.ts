@@ -48,9 +48,8 @@ interface Question {
 const enoughRequests = 60;
 
 /** Requests from one place succeed without exception and reach all three apiservers. */
-export async function expectBalanced(cluster: Cluster, question: Question): Promise<RequestReport> {
-  return expectAnswers(cluster, question, everyApiserver, enoughRequests);
-}
+export const expectBalanced = async (cluster: Cluster, question: Question): Promise<RequestReport> =>
+  expectAnswers(cluster, question, everyApiserver, enoughRequests);
 
 /** Requests from one place succeed without exception and reach exactly these apiservers. */
 export async function expectAnswers(
@@ -124,9 +123,8 @@ export async function startProxies(
 }
 
 /** A cluster in which kube-proxy's stand-in has written its IPv4 rules on m1. */
-export function useProxiedCluster(life: Parameters<typeof useCluster>[0]): Cluster {
-  return useCluster(life, (cluster) => startProxies(cluster, ['m1'], 'nft', ['ipv4']));
-}
+export const useProxiedCluster = (life: Parameters<typeof useCluster>[0]): Cluster =>
+  useCluster(life, (cluster) => startProxies(cluster, ['m1'], 'nft', ['ipv4']));
 
 /** What the agent of m1 answers at a path of its port, with the status in front. */
 export async function askPage(cluster: Cluster, path: string): Promise<string> {
@@ -143,6 +141,5 @@ export async function probeHeartbeat({ pid }: Agent): Promise<number | undefined
 }
 
 /** Until when the program of a pod says that it is alive, in seconds since boot. */
-export function readHeartbeat({ pid }: Agent): number {
-  return Number(readFileSync(`/proc/${pid}/root${heartbeatFile}`, 'utf8'));
-}
+export const readHeartbeat = ({ pid }: Agent): number =>
+  Number(readFileSync(`/proc/${pid}/root${heartbeatFile}`, 'utf8'));

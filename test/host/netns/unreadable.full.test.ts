@@ -3,6 +3,7 @@ import { useShims } from '../../support/host/shims.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { test, expect } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
+import { shownDialects } from '../../support/jest/pairs.ts';
 import { startProxies, expectBalanced, client, vipArguments } from './traffic.ts';
 import { sleep } from '../../support/jest/waiting.ts';
 
@@ -14,24 +15,21 @@ const cluster = useCluster('each test');
 const shell = (script: string) => cluster.shell('m1', script);
 const command = (...args: readonly string[]) => vipnat(cluster, 'm1', args);
 
-test.each(['nft', ...onlyFull('legacy' as const)] as const)(
-  'a comment with line breaks that look like rules is read past, and stays: %s',
-  async (dialect) => {
-    await startProxies(cluster, ['m1'], dialect, ['ipv4']);
-    const comment = 'one\n-A PREROUTING -j VIPNAT\nCOMMIT\n*nat\n"two" \\';
-    const add = (chain: string) =>
-      shell(`iptables-${dialect} -t nat -I ${chain} -m comment --comment '${comment}' -j RETURN`);
-    await add('POSTROUTING');
-    expect(await command('run', '--once', ...vipArguments)).toMatchObject({ exitCode: 0 });
-    await add('KUBE-POSTROUTING');
-    expect(await command('check', ...vipArguments)).toMatchObject({ exitCode: 0 });
-    await expectBalanced(cluster, client);
-    expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
-    const left = await shell(`iptables-${dialect}-save -t nat`);
-    expect(left.match(/^"two"|^\\"two\\" \\\\" -j RETURN$/gm)).toHaveLength(2);
-    expect(left.replaceAll('-A PREROUTING -j VIPNAT', '')).not.toContain('VIPNAT');
-  },
-);
+test.each(shownDialects)('a comment that looks like rules is read past, and stays: %s', async (dialect) => {
+  await startProxies(cluster, ['m1'], dialect, ['ipv4']);
+  const comment = 'one\n-A PREROUTING -j VIPNAT\nCOMMIT\n*nat\n"two" \\';
+  const add = (chain: string) =>
+    shell(`iptables-${dialect} -t nat -I ${chain} -m comment --comment '${comment}' -j RETURN`);
+  await add('POSTROUTING');
+  expect(await command('run', '--once', ...vipArguments)).toMatchObject({ exitCode: 0 });
+  await add('KUBE-POSTROUTING');
+  expect(await command('check', ...vipArguments)).toMatchObject({ exitCode: 0 });
+  await expectBalanced(cluster, client);
+  expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
+  const left = await shell(`iptables-${dialect}-save -t nat`);
+  expect(left.match(/^"two"|^\\"two\\" \\\\" -j RETURN$/gm)).toHaveLength(2);
+  expect(left.replaceAll('-A PREROUTING -j VIPNAT', '')).not.toContain('VIPNAT');
+});
 
 const environment = () => ({ PATH: shims.path });
 const withShims = (...args: readonly string[]) => vipnat(cluster, 'm1', args, environment());
@@ -41,20 +39,17 @@ const runs = (): (readonly string[])[] => [
   ['plan', ...vipArguments],
 ];
 
-test.each(['nft', ...onlyFull('legacy' as const)] as const)(
-  'an IPv6 raw rule whose match this iptables lacks matters to nobody: %s',
-  async (dialect) => {
-    await startProxies(cluster, ['m1'], dialect, ['ipv4']);
-    await shell(`ip6tables-${dialect} -t raw -A PREROUTING -m u32 --u32 0=0`);
-    shims.loseMatch(`ip6tables-${dialect}-save`, 'u32');
-    for (const args of [...runs(), ['cleanup']]) {
-      expect(await withShims(...args)).toMatchObject({
-        exitCode: 0,
-        stderr: expect.not.stringContaining('not read'),
-      });
-    }
-  },
-);
+test.each(shownDialects)('an IPv6 raw rule whose match is lacking matters to nobody: %s', async (dialect) => {
+  await startProxies(cluster, ['m1'], dialect, ['ipv4']);
+  await shell(`ip6tables-${dialect} -t raw -A PREROUTING -m u32 --u32 0=0`);
+  shims.loseMatch(`ip6tables-${dialect}-save`, 'u32');
+  for (const args of [...runs(), ['cleanup']]) {
+    expect(await withShims(...args)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.not.stringContaining('not read'),
+    });
+  }
+});
 
 test('an unreadable table of a family without VIP is one warning, in the log and on every screen, and no more', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
@@ -84,27 +79,24 @@ test('an unreadable table of a family without VIP is one warning, in the log and
 const noNfTables =
   'echo "$0 v1.8.9 (nf_tables): Could not fetch rule set generation id: Invalid argument" >&2; exit 4';
 
-test.each(['auto', ...onlyFull('legacy')])(
-  'a kernel without nf_tables is balanced by iptables-legacy where kube-proxy is: --iptables %s',
-  async (iptables) => {
-    await startProxies(cluster, ['m1'], 'legacy', ['ipv4']);
-    for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
-    shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
-    const args = [...vipArguments, '--iptables', iptables];
-    expect(await withShims('run', '--once', ...args)).toMatchObject({
-      exitCode: 0,
-      stderr: expect.stringMatching(
-        /\[NF_TABLES_MISSING\] vipnat cannot read iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
-      ),
-    });
-    await expectBalanced(cluster, client);
-    const check = await withShims('check', ...args);
-    expect(check).toMatchObject({ exitCode: 0, stderr: '' });
-    expect(check.stdout).toContain('no such rules exist');
-    expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
-    expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
-  },
-);
+test.each(['auto', ...onlyFull('legacy')])('without nf_tables, --iptables %s balances', async (iptables) => {
+  await startProxies(cluster, ['m1'], 'legacy', ['ipv4']);
+  for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
+  shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
+  const args = [...vipArguments, '--iptables', iptables];
+  expect(await withShims('run', '--once', ...args)).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringMatching(
+      /\[NF_TABLES_MISSING\] vipnat cannot read iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
+    ),
+  });
+  await expectBalanced(cluster, client);
+  const check = await withShims('check', ...args);
+  expect(check).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(check.stdout).toContain('no such rules exist');
+  expect((await withShims('cleanup')).stderr).toContain('removed (nat, iptables-legacy)');
+  expect(await shell('iptables-legacy-save')).not.toContain('VIPNAT');
+});
 
 /** As iptables 1.8.9 says it of a table that neither the kernel nor a module has. */
 const noLegacyTables =
@@ -121,8 +113,7 @@ test('a kernel without iptables-legacy is balanced by what it has; --iptables le
   expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
   const args = [...vipArguments, '--iptables', 'legacy'];
   const run = vipnatCommand(['run', ...args]);
-  const variables = { ...process.env, ...environment() };
-  agent = new Agent(cluster.start('m1', run, variables));
+  agent = new Agent(cluster.start('m1', run, { ...process.env, ...environment() }));
   const why = /unable to initialize table 'nat': .* Leave --iptables out, or load iptable_nat on the host/;
   await agent.waitForLine(why);
   await sleep(3000);

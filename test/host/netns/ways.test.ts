@@ -19,7 +19,6 @@ import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 const cluster = useCluster('each test');
 
-/** What `plan --json` says about each VIP. */
 async function readWays(machine: string, args: readonly string[]) {
   const { stdout } = await vipnat(cluster, machine, ['plan', '--json', ...args]);
   const { vips: answers } = JSON.parse(stdout) as { vips: { vip: string; mode: string }[] };
@@ -79,10 +78,7 @@ test('with kube-proxy in nftables mode, its endpoints are balanced over directly
   }
   const seen = agent.log.length;
   await proxies[0]?.syncNftables(listApiservers('ipv4').slice(0, 2));
-  await agent.waitForLine(
-    /50:6443 changes apiservers, now direct to 10\.77\.0\.11:6443, 10\.77\.0\.12:6443:/,
-    seen,
-  );
+  await agent.waitForLine(/50:6443 changes apiservers, now direct to .*\.11:6443, 10\.77\.0\.12:6443:/, seen);
   await expectAnswers(cluster, client, ['m1', 'm2'], 60);
 });
 

@@ -46,7 +46,6 @@ export class DebianMachine {
     }
   }
 
-  /** Runs a script of bash in it. */
   async run(script: string): Promise<Outcome> {
     return await this.#enter(['--net'], script);
   }
@@ -68,7 +67,6 @@ export class DebianMachine {
     copyFileSync(file, `/proc/${this.#pid}/root/root/${basename(file)}`);
   }
 
-  /** Ends it; nothing is left. */
   async end(): Promise<void> {
     // By a signal that unshare does not keep from itself: the kernel ends the first process, and all with it.
     this.#child.kill('SIGKILL');

@@ -7,15 +7,7 @@ import { execa } from 'execa';
 /** What a release is made of: what git has, without what only tests need. */
 const folders = [...productFolders, 'docs', 'manifests', 'scripts', 'tools'];
 const files = [
-  ...[
-    'package.json',
-    'package-lock.json',
-    'tsconfig.json',
-    'CHANGELOG.md',
-    'LICENSE',
-    'README.md',
-    'SECURITY.md',
-  ],
+  ...'package.json package-lock.json tsconfig.json CHANGELOG.md LICENSE README.md SECURITY.md'.split(' '),
   ...['Dockerfile', 'Dockerfile.keepalived', '.dockerignore'],
 ];
 

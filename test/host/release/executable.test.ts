@@ -21,16 +21,7 @@ const place = '/mnt/vipnat';
  * Nothing is left of what the script writes to /mnt and /run.
  */
 async function run(script: string) {
-  const words = [
-    '--net',
-    '--mount',
-    '--pid',
-    '--fork',
-    '--kill-child',
-    '--mount-proc',
-    '--propagation',
-    'private',
-  ];
+  const words = '--net --mount --pid --fork --kill-child --mount-proc --propagation private'.split(' ');
   // Opened before /mnt is hidden, in which the checkout may be.
   const alone = `exec 9<"$0"; mount -t tmpfs tmpfs /mnt; cat <&9 >${place}; exec 9<&-; chmod 755 ${place}
     ip link set lo up; ip address add 10.0.0.50/32 dev lo; mount -t tmpfs tmpfs /run; cd /run`;
@@ -140,8 +131,7 @@ describe('the executable for arm64, of which only the parts can be looked at her
     for (const file of ['program.js', 'vendor/winston.js', 'vendor/netlink.js']) {
       expect([file, blob.includes(readFileSync(`dist/${file}`))]).toEqual([file, true]);
     }
-    const own = readFileSync('dist/prebuilds/linux-arm64/node.napi.node');
-    expect(blob.includes(own)).toBe(true);
+    expect(blob.includes(readFileSync('dist/prebuilds/linux-arm64/node.napi.node'))).toBe(true);
     expect(blob.includes(readFileSync('dist/prebuilds/linux-x64/node.napi.node'))).toBe(false);
   });
 });
@@ -149,11 +139,7 @@ describe('the executable for arm64, of which only the parts can be looked at her
 /** Types of segments of elf.h. */
 const segmentTypes = { load: 1, note: 4 };
 
-interface Segment {
-  readonly type: number;
-  readonly offset: number;
-  readonly size: number;
-}
+type Segment = Readonly<Record<'type' | 'offset' | 'size', number>>;
 
 /** The program headers of a 64-bit file, as elf.h has them. */
 function listSegments(bytes: Buffer): Segment[] {

@@ -18,20 +18,8 @@ afterAll(async () => {
 
 /** On a Debian that has Node.js and npm, and no network at all. */
 async function run(script: string) {
-  const words = [
-    'run',
-    '--cap-add',
-    'CAP_SYS_ADMIN',
-    '--volume',
-    `${tarball}:/vipnat.tgz:ro`,
-    container,
-    '--',
-    'unshare',
-    '--net',
-    'bash',
-    '-c',
-    script,
-  ];
+  const flags = ['--cap-add', 'CAP_SYS_ADMIN', '--volume', `${tarball}:/vipnat.tgz:ro`];
+  const words = ['run', ...flags, container, '--', 'unshare', '--net', 'bash', '-c', script];
   return await execa('buildah', words, { env: bases.env, reject: false });
 }
 
@@ -41,10 +29,7 @@ describe('the npm package', () => {
     const { exitCode, stdout } = await run(
       `${npx} plan --offline --vip 10.0.0.50 --proxy-mode iptables; ${npx} --version`,
     );
-    expect({ exitCode, plan: stdout.includes('iptables-nft -t nat -N VIPNAT-') }).toEqual({
-      exitCode: 0,
-      plan: true,
-    });
+    expect([exitCode, stdout.includes('iptables-nft -t nat -N VIPNAT-')]).toEqual([0, true]);
     const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
     expect(stdout.split('\n').at(-1)).toBe(version);
   });
@@ -58,26 +43,10 @@ describe('the npm package', () => {
   test('depends on no other package, and has no file that only a checkout needs', async () => {
     const { stdout: names } = await execa('tar', ['--list', '--file', tarball]);
     const tops = [...new Set(names.split('\n').map((name) => name.split('/')[1]))];
-    expect(tops.sort()).toEqual(
-      [
-        'CHANGELOG.md',
-        'LICENSE',
-        'README.md',
-        'SECURITY.md',
-        'THIRD-PARTY-LICENSES.txt',
-        'dist',
-        'docs',
-        'manifests',
-        'package.json',
-      ].sort(),
-    );
-    const { stdout } = await execa('tar', [
-      '--extract',
-      '--to-stdout',
-      '--file',
-      tarball,
-      'package/package.json',
-    ]);
+    const texts = 'CHANGELOG.md LICENSE README.md SECURITY.md THIRD-PARTY-LICENSES.txt';
+    expect(tops.sort().join(' ')).toBe(`${texts} dist docs manifests package.json`);
+    const words = ['--extract', '--to-stdout', '--file', tarball, 'package/package.json'];
+    const { stdout } = await execa('tar', words);
     const { version, engines, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
     const source = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, unknown>;
     expect({ version, engines }).toEqual({ version: source['version'], engines: source['engines'] });

@@ -38,8 +38,7 @@ class Shelf implements World {
     this.#needsLooks -= 1;
     if (this.#needsLooks > 0) return Promise.resolve(['it wobbles']);
     const vase = this.made.indexOf('vase');
-    const isBroken = vase >= 0 && this.made.indexOf('plate', vase) > vase;
-    return Promise.resolve(isBroken ? ['shards'] : []);
+    return Promise.resolve(vase >= 0 && this.made.indexOf('plate', vase) > vase ? ['shards'] : []);
   }
 
   takeBreaches(): string[] {
@@ -140,8 +139,7 @@ describe('a walk that failed', () => {
   });
 
   test('is told of with its seed, its complaints and the walk to commit', async () => {
-    const open = () => Promise.resolve(new Shelf());
-    const kind = { name: 'shelf', faults, open };
+    const kind = { name: 'shelf', faults, open: () => Promise.resolve(new Shelf()) };
     await expect(
       proveWalk({ kind, walk: crowded, title: 'seed 7', limits, shrinkMs: 600_000 }),
     ).rejects.toThrow(

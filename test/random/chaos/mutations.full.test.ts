@@ -62,8 +62,7 @@ async function walkBroken(index: number, walk: Walk, limits: Limits): Promise<Fa
   if (mutation === undefined) throw new RangeError(`no mutation ${index}`);
   const broken = await breakVipnat(mutation);
   try {
-    const world = await standIn(broken.command, { watchesState: true }).open();
-    return await runWalk(world, walk, limits);
+    return await runWalk(await standIn(broken.command, { watchesState: true }).open(), walk, limits);
   } finally {
     broken.remove();
   }

@@ -83,8 +83,7 @@ export async function startAgent(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = process.env,
 ): Promise<Agent> {
-  const command = vipnatCommand(['run', ...args]);
-  const agent = new Agent(cluster.start(machine, command, environment));
+  const agent = new Agent(cluster.start(machine, vipnatCommand(['run', ...args]), environment));
   await agent.waitForLine(/ (?:service-chain|cluster-ip|direct to \S.*|passthrough): /);
   return agent;
 }

@@ -43,8 +43,7 @@ export function syncKubeProxy(
 export function removeKubeProxy(kernel: FakeKernel, { family, dialect }: ProxySource): void {
   for (const [table, chain, rule] of jumps) deleteJump(kernel, { family, dialect }, { table, chain, rule });
   for (const table of ['filter', 'nat'] as const) {
-    const existing = listChains(kernel.show(family, dialect), table);
-    kernel.run(family, dialect, renderCleanup(table, existing));
+    kernel.run(family, dialect, renderCleanup(table, listChains(kernel.show(family, dialect), table)));
   }
 }
 

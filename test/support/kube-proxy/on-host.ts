@@ -71,8 +71,7 @@ export class KubeProxyStandIn {
   async cleanUp(): Promise<void> {
     await this.#runTools(jumps.map(([table, chain, rule]) => `-t ${table} -D ${chain} ${rule}`));
     for (const table of ['nat', 'filter'] as const) {
-      const script = renderCleanup(table, await this.#listChains(table));
-      await this.#restore(script).catch(() => undefined);
+      await this.#restore(renderCleanup(table, await this.#listChains(table))).catch(() => undefined);
     }
     await this.#runTools(
       ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'].flatMap((chain) => [

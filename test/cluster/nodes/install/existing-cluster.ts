@@ -40,8 +40,7 @@ export function testExistingCluster(lab: () => NodeLab, alone: () => KeepalivedA
   test('leads back: agents end at once and leave their rules, and `cleanup` leaves the VIP to its holder', async () => {
     const [first] = alone().administrators;
     const [remove = '', cleanup = ''] = readWayBack();
-    const pod = await waitForPod(lab(), first.master);
-    const ended = awaitExit(lab(), pod);
+    const ended = awaitExit(lab(), await waitForPod(lab(), first.master));
     await first.shell(remove);
     await ended;
     for (const { type } of alone().administrators) {

@@ -15,8 +15,7 @@ find /etc /run /var/lib -xdev \\( -path /var/lib/containerd -o -path /var/lib/ku
 
 /** All of vipnat's that a master has of rules, routes and files. */
 async function listTraces(lab: NodeLab, master: string): Promise<string[]> {
-  const text = await runShell(lab.machine(master), listOnNode);
-  return text.split('\n').filter((line) => line !== '');
+  return (await runShell(lab.machine(master), listOnNode)).split('\n').filter((line) => line !== '');
 }
 
 const kinds = [

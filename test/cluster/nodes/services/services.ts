@@ -64,8 +64,7 @@ export function testServices(lab: () => NodeLab): void {
   test.each(['client', 'worker', 'worker2', 'm1', 'pod-worker'])(
     'the address answers %s, each pod in its share',
     async (place) => {
-      const address = await waitForAddress(lab(), 'web');
-      const { pods, failed } = await askWeb(lab(), place, address, requests);
+      const { pods, failed } = await askWeb(lab(), place, await waitForAddress(lab(), 'web'), requests);
       expect({ failed, pods: Object.keys(pods).length }).toEqual({ failed: 0, pods: 4 });
       for (const share of Object.values(pods)) expect(share).toBeGreaterThan(requests / 12);
     },

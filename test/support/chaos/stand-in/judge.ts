@@ -13,8 +13,7 @@ const answerMs = 2000;
 
 /** From every place and in every family, connections to the VIP go where the truth says. */
 export async function judgeSeats(cluster: Cluster, truth: Truth): Promise<string[]> {
-  const answers = await Promise.all(seatNames.map((seat) => judgeSeat(cluster, seat, truth)));
-  return answers.flat();
+  return (await Promise.all(seatNames.map((seat) => judgeSeat(cluster, seat, truth)))).flat();
 }
 
 async function judgeSeat(cluster: Cluster, seat: SeatName, truth: Truth): Promise<string[]> {

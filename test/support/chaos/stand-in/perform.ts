@@ -94,8 +94,7 @@ const faultToAct: Readonly<Record<StandInFaultName, Act>> = {
 export async function performStep(stage: Stage, step: Step): Promise<void> {
   const act = Object.entries(faultToAct).find(([name]) => name === step.fault)?.[1];
   if (act === undefined) throw new Error(`no such fault on the stand-in: ${step.fault}`);
-  const said = step as unknown as Said;
-  await act(stage, stage.places[step['host'] === 'm2' ? 'm2' : 'm1'], said);
+  await act(stage, stage.places[step['host'] === 'm2' ? 'm2' : 'm1'], step as unknown as Said);
 }
 
 /** Another kube-proxy, which first removes what the one before left, and then has all apiservers. */
