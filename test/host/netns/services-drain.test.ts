@@ -69,7 +69,7 @@ describe('a pod that ends', () => {
   test('has no connection left that an earlier term of the node has seen, also when the address is back', async () => {
     await web.startBalancer(balanced, { words: ['--listen', listen] });
     const connections = await hold(40);
-    await web.put(list(0));
+    await web.put(...listWeb({ ending: [0] }));
     await waitUntil(async () => (await readLeft()) > 5, 'nobody says how many connections are left');
     for (const [from, to] of [
       ['m1', 'm2'],

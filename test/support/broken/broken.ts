@@ -55,8 +55,8 @@ export const broken = {
   stuck: {
     name: 'resets no stuck connection',
     file: 'agent/flows.ts',
-    from: '.filter(isUndone)\n',
-    to: '.filter((episode) => isUndone(episode) && this.#isStopped)\n',
+    from: "done !== 'all' && done !== staleConnections)\n",
+    to: "done !== 'all' && done !== staleConnections && this.#isStopped)\n",
     caughtBy: [
       ['netns', 'netns/health'],
       ['unit', 'agent/flows'],
@@ -85,8 +85,8 @@ export const broken = {
   ranges: {
     name: 'ignores loadBalancerSourceRanges',
     file: 'balancer/services/frontend.ts',
-    from: 'readSourceRanges(service.spec.loadBalancerSourceRanges)',
-    to: 'readSourceRanges(null)',
+    from: 'const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges)',
+    to: 'const ranges = readSourceRanges(null)',
     caughtBy: [
       ['netns', 'netns/services.test'],
       ['unit', 'balancer/services/frontend'],
