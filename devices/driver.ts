@@ -14,6 +14,12 @@ export class DeviceError extends Error {
   }
 }
 
+/** Null for a DeviceError; throws any other error. For `catch`. */
+export function ignoreDeviceError(error: unknown): null {
+  if (error instanceof DeviceError) return null;
+  throw error;
+}
+
 /** What came between. */
 export type DeviceErrorKind =
   /** No unit that is needed answers. */

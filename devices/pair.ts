@@ -1,4 +1,4 @@
-import { type UnitState, DeviceError } from './driver.ts';
+import { type UnitState, DeviceError, ignoreDeviceError } from './driver.ts';
 
 /**
  * A device of two units, of which one is active, or of one.
@@ -135,10 +135,7 @@ async function tryToCommit<Unit, Prepared, Result>(
   isActive: () => Promise<boolean>,
 ): Promise<{ readonly result: Result } | null> {
   // A unit that does not answer now has what waits there taken back when it is pinned next.
-  const restore = () =>
-    takeBack(unit).catch((error: unknown) => {
-      if (!(error instanceof DeviceError)) throw error;
-    });
+  const restore = () => takeBack(unit).catch(ignoreDeviceError);
   try {
     const prepared = await prepare(unit);
     if (await isActive()) return { result: await commit(unit, prepared) };
@@ -183,20 +180,17 @@ export class Together<Request, Result> {
   /** What became of it. Rejects with what a round was ended with, or with the reason of the signal. */
   async add(request: Request, signal: AbortSignal): Promise<Result> {
     signal.throwIfAborted();
-    let onAbort: () => void = () => undefined;
-    try {
-      return await new Promise<Result>((resolve, reject) => {
-        const waiter = { request, signal, resolve, reject };
-        onAbort = () => {
-          this.#leave(waiter, signal.reason);
-        };
-        signal.addEventListener('abort', onAbort);
-        this.#waiting = [...this.#waiting, waiter];
-        if (this.#aborting === null) void this.#work();
-      });
-    } finally {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    const waiter = { request, signal, resolve, reject };
+    const onAbort = () => {
+      this.#leave(waiter, signal.reason);
+    };
+    signal.addEventListener('abort', onAbort);
+    this.#waiting = [...this.#waiting, waiter];
+    if (this.#aborting === null) void this.#work();
+    return await promise.finally(() => {
       signal.removeEventListener('abort', onAbort);
-    }
+    });
   }
 
   #leave(waiter: Waiter<Request, Result>, reason: unknown): void {

@@ -18,7 +18,7 @@ import {
   refuseUnknown,
 } from '../driver.ts';
 import { sleep, type Clock } from '../../lib/clock.ts';
-import { toPrintableLine } from '../../lib/text.ts';
+import { readJson, toPrintableLine } from '../../lib/text.ts';
 import {
   tableIds,
   type Rows,
@@ -149,14 +149,9 @@ function quote(text: string): string {
 
 /** A unit prints line feeds and tabs in strings as they are, which is no JSON. Source: goalteon, common.go. */
 function parseObject(text: string): JsonObject | null {
-  try {
-    const value: unknown = JSON.parse(text.replaceAll(/[\r\n\t]/g, ' '));
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : null;
-  } catch {
-    return null;
-  }
+  const value = readJson(text.replaceAll(/[\r\n\t]/g, ' '));
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? (value as JsonObject) : null;
 }
 
 /** What a unit says of its configuration. */
@@ -299,11 +294,8 @@ export class AlteonUnit implements PairUnit {
   /** In effect immediately, and until the unit starts again. Source: the MIB, slbOperEnhGroupRealServerState. */
   async setMemberState(key: string, State: number): Promise<void> {
     const path = key.split('/').map(encodeURIComponent).join('/');
-    await this.write({
-      method: 'PUT',
-      path: `/config/SlbOperEnhGroupRealServerTable/${path}`,
-      body: { State },
-    });
+    const table = '/config/SlbOperEnhGroupRealServerTable';
+    await this.write({ method: 'PUT', path: `${table}/${path}`, body: { State } });
   }
 
   /** Puts into force what waits, or saves what is in force. @throws DeviceError refused, with the unit's words, where it fails. */
@@ -330,11 +322,8 @@ export class AlteonUnit implements PairUnit {
   }
 
   /** By the columns of a table's key: the numbers in a column, of the keys that begin so. */
-  async #readNumbers(
-    [table = '', ...keys]: readonly string[],
-    column: string,
-    prefix: string,
-  ): Promise<ReadonlyMap<string, number>> {
+  async #readNumbers(of: readonly string[], column: string, prefix: string) {
+    const [table = '', ...keys] = of;
     const rows = await this.#readTable(table, [...keys, column]);
     const all = rows.map(
       (row) => [keys.map((key) => readColumn(row, key)).join('/'), readNumber(row, column)] as const,
@@ -388,10 +377,8 @@ export class AlteonUnit implements PairUnit {
 
   #refuse(method: string, path: string, { status, text }: HttpsAnswer): DeviceError {
     if (status === 401) return new DeviceError('unauthorized', `${this.unit} does not take the credentials`);
-    return new DeviceError(
-      'refused',
-      `${this.unit} answers ${method} ${path} with ${status}${this.#explain(text)}`,
-    );
+    const why = `${this.unit} answers ${method} ${path} with ${status}${this.#explain(text)}`;
+    return new DeviceError('refused', why);
   }
 
   /** A unit says that it cannot do something with a good status, too. */

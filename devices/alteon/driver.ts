@@ -25,23 +25,16 @@ import { SharedLock } from '../../lib/queue.ts';
 import { planSteps, sortSteps, memberStates, readOwned, toRows, findRefusal } from './rows.ts';
 
 /**
- * Whose the differences are that a unit prints. It prints commands: a line that begins with `/c/` opens an object, and the lines after it say what
- * changes there.
- */
-
-/**
- * What a unit prints, as far as it is not all about one cluster's objects. What cannot be read is foreign. It is published: of objects that may have
- * passwords and keys there is only which ones they are.
+ * The differences that a unit prints, as far as they are not all about one cluster's objects. It prints commands: a line that begins with `/c/` opens
+ * an object, and the lines after it say what changes there. What cannot be read is foreign. It is published: of objects that may have passwords and
+ * keys there is only which ones they are.
  */
 export function findForeign(lines: readonly string[], cluster: string): readonly string[] {
   const blocks = toBlocks(lines);
   if (blocks.length === 0) return lines.length === 0 ? [] : ['changes that vipnat cannot read'];
   const foreign = blocks.filter(([header = '']) => !isOwn(header, cluster));
-  return foreign.flatMap((block) => block.slice(0, isHarmless(block[0] ?? '') ? block.length : 1));
-}
-
-function isHarmless(header: string): boolean {
-  return /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s/.test(header);
+  const harmless = /^\s*\/c(?:fg)?\/slb\/(?:real|group|virt)\s/;
+  return foreign.flatMap((block) => block.slice(0, harmless.test(block[0] ?? '') ? block.length : 1));
 }
 
 /** Whether one of the objects is of this cluster. */
@@ -120,9 +113,7 @@ function running(unit: AlteonUnit, why: string): Committed {
   return { progress: { result: 'running', retryInMs, why: `${unit.unit} ${why}` }, needsSync: 'no' };
 }
 
-/** Radware's Alteon, by its REST interface. */
-
-/** Makes a driver for one or two units; docs/drivers.md has its options. */
+/** Makes a driver of Radware's Alteon, by its REST interface, for one or two units; docs/drivers.md has its options. */
 export const createAlteon: CreateDriver = (settings, context) => {
   const read = readSettings(settings);
   const units = read.units.map((address) => openUnit(address, context, read.options));
@@ -219,10 +210,7 @@ class AlteonDriver implements LoadBalancerDriver {
     };
   }
 
-  async #round(
-    take: () => readonly MarkedRows[],
-    signal: AbortSignal,
-  ): Promise<ReadonlyMap<MarkedRows, Progress>> {
+  async #round(take: () => readonly MarkedRows[], signal: AbortSignal) {
     const round: { plans: readonly Plan[] | null } = { plans: null };
     const toResults = (progress: Progress) =>
       new Map((round.plans?.map(({ request }) => request) ?? take()).map((request) => [request, progress]));
@@ -246,7 +234,7 @@ class AlteonDriver implements LoadBalancerDriver {
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
-      if (error.kind === 'refused' && this.#split(round.plans ?? [])) return new Map();
+      if (error.kind === 'refused' && this.#split(round.plans ?? [])) return new Map<MarkedRows, Progress>();
       return toResults({ result: 'failed', why: error.message });
     }
   }
@@ -327,11 +315,8 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   /** A unit that starts again, and a user who reverts, take away what waits: what is left of it must not be applied, nor taken for the whole. */
-  async #expectRows(
-    unit: AlteonUnit,
-    { plans, steps }: Prepared,
-    configuration: Configuration,
-  ): Promise<void> {
+  async #expectRows(unit: AlteonUnit, prepared: Prepared, configuration: Configuration): Promise<void> {
+    const { plans, steps } = prepared;
     const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
     const markToRows = splitByMark(await unit.readRows(configuration, this.#prefix, ids));
     const isThere = ({ request: { mark, wanted } }: Plan) => {

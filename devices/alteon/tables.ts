@@ -172,14 +172,10 @@ export function readKey(id: TableId, row: Readonly<Record<string, unknown>>): st
 /** What the unit printed of a row. The address that is not of the row's family means nothing, and is left out. */
 export function readFields(id: TableId, row: Readonly<Record<string, unknown>>): Fields {
   const columns: Readonly<Record<string, 'text' | 'number'>> = tables[id].columns;
-  const fields = Object.entries(columns).flatMap(
-    ([column, kind]): readonly (readonly [string, string | number])[] => {
-      const value = row[column];
-      if (value === undefined || value === null) return [];
-      return [[column, kind === 'text' ? readColumn(row, column) : Number(value)]];
-    },
-  );
-  return dropOtherFamily(Object.fromEntries(fields));
+  const there = Object.entries(columns).filter(([column]) => (row[column] ?? null) !== null);
+  const read = (column: string, kind: string) =>
+    kind === 'text' ? readColumn(row, column) : Number(row[column]);
+  return dropOtherFamily(Object.fromEntries(there.map(([column, kind]) => [column, read(column, kind)])));
 }
 
 function dropOtherFamily(fields: Fields): Fields {

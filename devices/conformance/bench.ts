@@ -113,7 +113,6 @@ interface SubjectParts {
   readonly clock: Clock;
   /** Ends the whole suite. */
   readonly signal: AbortSignal;
-  /** The calls so far, which grow. */
   readonly calls: readonly string[];
   /** Whether this driver's process has ended: then nothing is tried again. */
   readonly hasEnded: () => boolean;
@@ -121,20 +120,16 @@ interface SubjectParts {
 
 /** A driver as checks use it: what hangs, and what rejects against its contract, fails the check. */
 export class Subject {
+  /** The driver itself, for what goes against the rules. */
+  readonly driver: LoadBalancerDriver;
+  /** The names of all calls to units so far, which grow. */
+  readonly calls: readonly string[];
   readonly #parts: SubjectParts;
 
   constructor(parts: SubjectParts) {
+    this.driver = parts.driver;
+    this.calls = parts.calls;
     this.#parts = parts;
-  }
-
-  /** The driver itself, for what goes against the rules. */
-  get driver(): LoadBalancerDriver {
-    return this.#parts.driver;
-  }
-
-  /** The names of all calls to units so far. */
-  get calls(): readonly string[] {
-    return this.#parts.calls;
   }
 
   async list(): Promise<readonly Owned[]> {
@@ -198,11 +193,7 @@ export class Subject {
     }
   }
 
-  async #bound<Answer>(
-    what: string,
-    call: (signal: AbortSignal) => Promise<Answer>,
-    more?: AbortSignal,
-  ): Promise<Answer> {
+  async #bound<Answer>(what: string, call: (signal: AbortSignal) => Promise<Answer>, more?: AbortSignal) {
     const { clock, signal, hasEnded } = this.#parts;
     signal.throwIfAborted();
     const limit = Promise.withResolvers<never>();

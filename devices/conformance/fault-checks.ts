@@ -328,11 +328,7 @@ async function checkDrain(bench: Bench, shapes: Shapes): Promise<void> {
   }
 }
 
-async function expectSessions(
-  bench: Bench,
-  name: string,
-  isRight: (count: number) => boolean,
-): Promise<void> {
+async function expectSessions(bench: Bench, name: string, isRight: (count: number) => boolean) {
   let counted: number | undefined;
   for (let attempt = 0; attempt < countTries; attempt += 1) {
     const [owned] = await bench.open().list();

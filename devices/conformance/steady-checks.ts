@@ -123,9 +123,7 @@ async function expectPlanOnly(bench: Bench, wanted: Balancer, there: readonly Ba
   expectNoWrites(subject, 'plan');
   await bench.open().expectOnly(there, 'after plan');
   const again = await bench.open().plan(wanted);
-  const [second = [], first = []] = [again, changes].map((all) =>
-    all.map((change) => describeChange(change)),
-  );
+  const [second = [], first = []] = [again, changes].map((all) => all.map((one) => describeChange(one)));
   const difference = subtract(second, first);
   if (difference.length > 0)
     throw new CheckFailed(`plan has other changes the second time: ${quoteSome(difference)}`);
@@ -340,11 +338,8 @@ async function checkManyBalancers(bench: Bench, shapes: Shapes): Promise<void> {
   await bench.open().expectOnly(left, 'after remove of every second one');
 }
 
-async function atOnce(
-  { capabilities: { changesAtOnce = 1 } }: Bench,
-  all: readonly Balancer[],
-  act: (wanted: Balancer) => Promise<void>,
-): Promise<void> {
+async function atOnce(bench: Bench, all: readonly Balancer[], act: (wanted: Balancer) => Promise<void>) {
+  const { changesAtOnce = 1 } = bench.capabilities;
   for (let at = 0; at < all.length; at += changesAtOnce)
     await Promise.all(all.slice(at, at + changesAtOnce).map(act));
 }

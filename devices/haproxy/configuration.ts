@@ -113,11 +113,8 @@ export function formatInstaller(files: readonly UnitFile[]): string {
   ].join('\n');
 }
 
-function checkExtent(
-  refuse: Refuse,
-  { options, units }: HaproxySettings,
-  ranges: readonly AddressRange[],
-): void {
+function checkExtent(refuse: Refuse, settings: HaproxySettings, ranges: readonly AddressRange[]): void {
+  const { options, units } = settings;
   const own = units.flatMap(({ host }) => parseAddress(host) ?? []);
   const moved = own.find((address) => ranges.some((range) => contains(range, address)));
   if (moved !== undefined)

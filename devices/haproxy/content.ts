@@ -13,8 +13,6 @@ import {
   readAddresses,
 } from '../driver.ts';
 
-/** What a unit has, as its runtime interface prints it. */
-
 /** The files of the configuration's maps, as commands name them. */
 export const maps = {
   /** By slot: whose it is, for which port, and for how long a client stays with its member. */
@@ -123,10 +121,7 @@ function readEntries(unit: string, text: string): readonly Entry[] {
     });
 }
 
-function takeFirst(
-  entries: readonly Entry[],
-  map: string,
-): { readonly first: ReadonlyMap<string, string>; readonly strays: readonly Stray[] } {
+function takeFirst(entries: readonly Entry[], map: string) {
   const first = new Map<string, string>();
   const strays: Stray[] = [];
   for (const { reference, key, value } of entries) {
@@ -263,9 +258,10 @@ export function readMembers(
   return [...nameToMember.values()];
 }
 
-/** What a unit saves when it stops or reloads, and how it gets its role: a shell script on its host. */
-
-/** A unit's own program: what its units of systemd and keepalived call, with the folders of `UnitFolders`. */
+/**
+ * A unit's own program, a shell script on its host: what its units of systemd and keepalived call, with the folders of `UnitFolders`. It saves
+ * what the unit has when that stops or reloads, and tells it its role.
+ */
 export function formatScript(folders: Readonly<Record<'configuration' | 'state' | 'run', string>>): string {
   const { configuration, state, run } = folders;
   return `#!/bin/sh

@@ -9,6 +9,7 @@ import {
   type Balancer,
   type Change,
   DeviceError,
+  ignoreDeviceError,
   type Progress,
   type BalancerId,
   type DeviceState,
@@ -165,12 +166,9 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async #readForChange(signal: AbortSignal): Promise<readonly [Snapshot, SnapshotUnit]> {
     if (this.#parts.unresponsiveUnits.areLeftOut) {
-      try {
-        const snapshot = this.#snapshot(signal, 'content of answering units');
-        return [snapshot, await snapshot.pair.findActive()];
-      } catch (error) {
-        if (!(error instanceof DeviceError)) throw error;
-      }
+      const snapshot = this.#snapshot(signal, 'content of answering units');
+      const active = await snapshot.pair.findActive().catch(ignoreDeviceError);
+      if (active !== null) return [snapshot, active];
     }
     const snapshot = this.#snapshot(signal);
     return [snapshot, await snapshot.pair.findActive()];
@@ -351,13 +349,8 @@ class Snapshot {
     const { active } = aim;
     const progress = await this.#writeUnit(active, aim);
     if (progress.result !== 'done') return progress;
-    for (const unit of this.answering.filter((one) => one !== active)) {
-      try {
-        await this.#writeUnit(unit, aim);
-      } catch (error) {
-        if (!(error instanceof DeviceError)) throw error;
-      }
-    }
+    for (const unit of this.answering.filter((one) => one !== active))
+      await this.#writeUnit(unit, aim).catch(ignoreDeviceError);
     return progress;
   }
 

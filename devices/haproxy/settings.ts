@@ -112,9 +112,9 @@ function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
   const options = {
     ports: readPorts(refuse, ports),
     slots: readSlots(refuse, slots),
-    members: readNumber(refuse, { name: 'members', text: members, most: 4095 }),
+    members: readNumber(refuse, 'members', members, 4095),
     interface: link,
-    vrid: readNumber(refuse, { name: 'vrid', text: vrid, most: 255 }),
+    vrid: readNumber(refuse, 'vrid', vrid, 255),
   };
   const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
   if (servers <= maxServers) return options;
@@ -146,15 +146,12 @@ function readSlots(refuse: Refuse, text: string): HaproxyOptions['slots'] {
       throw refuse(
         `option slots is a list of METHOD=NUMBER, not ${JSON.stringify(text)}. Example: rr=64,lc=16,hash=16`,
       );
-    slots[method] = readNumber(refuse, { name: `slots (${method})`, text: count, most: 4095 });
+    slots[method] = readNumber(refuse, `slots (${method})`, count, 4095);
   }
   return slots;
 }
 
-function readNumber(
-  refuse: Refuse,
-  { name, text, most }: { readonly name: string; readonly text: string; readonly most: number },
-): number {
+function readNumber(refuse: Refuse, name: string, text: string, most: number): number {
   const number = /^\d+$/.test(text) ? Number(text) : Number.NaN;
   if (number >= 1 && number <= most) return number;
   throw refuse(`option ${name} is a number from 1 to ${most}, not ${JSON.stringify(text)}`);

@@ -48,10 +48,7 @@ interface RuntimeCall {
  * a connection of its own.
  * @throws DeviceError unreachable where not all were answered: some may be done. unauthorized where it takes no commands.
  */
-export async function runCommands(
-  commands: readonly string[],
-  call: RuntimeCall,
-): Promise<readonly string[]> {
+export async function runCommands(commands: readonly string[], call: RuntimeCall): Promise<string[]> {
   const { address, settings, context, kind, signal } = call;
   const { unit, host, port } = address;
   const { login, ca } = settings;
@@ -67,7 +64,7 @@ export async function runCommands(
   }
 }
 
-function split(unit: string, text: string, count: number): readonly string[] {
+function split(unit: string, text: string, count: number): string[] {
   const [greeting, ...answers] = text.split(promptText);
   if (text === '')
     throw new DeviceError('unauthorized', `${unit} closes the connection: it does not take the credentials`);
@@ -95,9 +92,7 @@ const codeToText = new Map<string, string>([
   ),
 ]);
 
-/** What makes a unit's content what is wanted: commands of its runtime interface, in their order. */
-
-/** One thing to do. */
+/** One thing that makes a unit's content what is wanted: commands of its runtime interface, in their order. */
 export interface Step {
   readonly change: Change;
   readonly commands: readonly string[];
@@ -230,11 +225,7 @@ class Planner {
     for (const server of leaves) this.#removeServer(isRouted ? 'remove' : 'clean', slot, server);
   }
 
-  #addServer(
-    slot: string,
-    rooms: { readonly free: Server[]; readonly leaves: Server[] },
-    member: Member,
-  ): void {
+  #addServer(slot: string, rooms: Readonly<Record<'free' | 'leaves', Server[]>>, member: Member): void {
     const isLate = rooms.free.length === 0;
     // Where there is no room for both, something goes first.
     const server = rooms.free.shift() ?? rooms.leaves.shift();
