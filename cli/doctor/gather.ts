@@ -15,15 +15,9 @@ import type { Config } from '../../config/options.ts';
 import { type Clock, sleep } from '../../lib/clock.ts';
 import type { Kernel, LocalAddress } from '../../lib/kernel/port.ts';
 import { type Endpoint, parseEndpoint, sortEndpoints, formatEndpoint, isInSubnet } from '../../lib/net.ts';
-import {
-  type ConnectOutcome,
-  type Serving,
-  askServing,
-  type LoopbackAnswer,
-  askLoopback,
-} from '../../lib/http/client.ts';
+import { type ConnectOutcome, askServing, type LoopbackAnswer, askLoopback } from '../../lib/http/client.ts';
 import type { HostReading } from '../../agent/main.ts';
-import { readJson } from '../../lib/kubernetes/client.ts';
+import { readJson } from '../../lib/text.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { usualReadLimitMs } from '../../lib/kernel/kernel.ts';
 import {
@@ -36,7 +30,6 @@ import {
   nameReversePathFilter,
   type LinkHolder,
   filePaths,
-  type TrackFileView,
   type ProxyHealth,
 } from './facts.ts';
 import { readServicesFacts } from './services-facts.ts';
@@ -49,7 +42,6 @@ import {
   partKeepalived,
   type VrrpAdvert,
   parseCapture,
-  type KeepalivedConfiguration,
   readConfiguration,
   keepalivedFile,
   viewWatch,
@@ -132,18 +124,14 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
 async function waitForAll<T extends object>(promises: {
   readonly [Name in keyof T]: Promise<T[Name]>;
 }): Promise<T> {
-  const all = Object.entries<Promise<unknown>>(promises).map(async ([name, promise]) => [
-    name,
-    await promise,
-  ]);
-  return Object.fromEntries(await Promise.all(all)) as T;
+  const all = Object.entries<Promise<unknown>>(promises);
+  return Object.fromEntries(
+    await Promise.all(all.map(async ([name, promise]) => [name, await promise])),
+  ) as T;
 }
 
 /** Files, which in a container are seen in part. */
-async function readDisk(
-  { config, clock }: GatherNeeds,
-  found: Fact<Processes>,
-): Promise<Pick<HostFacts, 'files' | 'keepalived' | 'trackFile' | 'hasMemory' | 'drain'>> {
+async function readDisk({ config, clock }: GatherNeeds, found: Fact<Processes>) {
   const processes = 'unknown' in found ? [] : found.value.processes;
   const mayHide = await viewHostPaths();
   return await waitForAll({
@@ -228,10 +216,7 @@ const discardPort = 9;
 /** The kernel asks by ARP three times, a second apart, before it says that there is no such host. */
 const neighbourLimitMs = 3300;
 
-async function askVipHolders(
-  { config, connect }: GatherNeeds,
-  { observation }: HostReading,
-): Promise<ReadonlyMap<string, ConnectOutcome>> {
+async function askVipHolders({ config, connect }: GatherNeeds, { observation }: HostReading) {
   const local = new Set(observation.addresses.map(({ address }) => address));
   const absent = config.vips.filter(({ address }) => !local.has(address));
   const ask = async (vip: Endpoint) =>
@@ -242,10 +227,7 @@ async function askVipHolders(
 /** An apiserver that hangs is not waited for. */
 const servingLimitMs = 1500;
 
-async function askAllServing(
-  clock: Clock,
-  { health, decisions }: HostReading,
-): Promise<Fact<ReadonlyMap<string, Serving | null>>> {
+async function askAllServing(clock: Clock, { health, decisions }: HostReading) {
   const known = [...health.keys()].map((text) => parseEndpoint(text)).filter((one) => one !== null);
   const endpoints = sortEndpoints([...known, ...decisions.flatMap(({ backends }) => backends)]);
   const ask = async (endpoint: Endpoint) =>
@@ -262,10 +244,7 @@ interface Question extends NeighbourQuestion {
  * Who else has each virtual IP, by its address; null when nobody answers. The result lacks addresses that cannot be asked for: those in no
  * network of an interface, and IPv6 addresses of this host, as the kernel ignores answers of another VIP holder.
  */
-async function findLinkHolders(
-  { config, clock }: GatherNeeds,
-  { observation }: HostReading,
-): Promise<ReadonlyMap<string, LinkHolder | null>> {
+async function findLinkHolders({ config, clock }: GatherNeeds, { observation }: HostReading) {
   const own = await readOwnLinks();
   const questions = config.vips
     .flatMap((vip) => toQuestion(vip, observation.addresses))
@@ -315,11 +294,8 @@ async function ask(question: Question, own: OwnLinks, clock: Clock): Promise<[st
 }
 
 /** An interface of this host may answer for an address of another one. */
-function toVipHolder(
-  { address, mac }: Neighbour,
-  table: readonly Neighbour[],
-  own: OwnLinks,
-): LinkHolder | null {
+function toVipHolder(found: Neighbour, table: readonly Neighbour[], own: OwnLinks): LinkHolder | null {
+  const { address, mac } = found;
   if (mac === null || own.macs.has(mac)) return null;
   const others = table.filter((one) => one.mac === mac && one.address !== address);
   return { mac, addresses: others.map((one) => one.address) };
@@ -328,9 +304,8 @@ function toVipHolder(
 /** Reads the files of filePaths. One that this container may only not see is unknown. */
 async function readFiles(mayHide: PathView): Promise<HostFacts['files']> {
   const paths = Object.values(filePaths);
-  return new Map(
-    await Promise.all(paths.map(async (path) => [path, await readText(path, mayHide)] as const)),
-  );
+  const all = paths.map(async (path) => [path, await readText(path, mayHide)] as const);
+  return new Map(await Promise.all(all));
 }
 
 async function readText(path: string, mayHide: PathView): Promise<Fact<string | null>> {
@@ -350,11 +325,7 @@ function describeHidden(path: string): string {
  * keepalived's configuration.
  * @throws VipnatError TOOL_NOT_PERMITTED where none is seen and the host may have one; else as readConfiguration does.
  */
-async function findConfiguration(
-  processes: readonly HostProcess[],
-  { runDir }: Config,
-  mayHide: PathView,
-): Promise<KeepalivedConfiguration> {
+async function findConfiguration(processes: readonly HostProcess[], { runDir }: Config, mayHide: PathView) {
   const here = processes.filter(({ isSurelyHere }) => isSurelyHere);
   const hostFile = locateKeepalivedFile(runDir);
   const found = await readConfiguration(here, hostFile);
@@ -369,11 +340,7 @@ async function findConfiguration(
  * The content of the track file, and whether keepalived watches it.
  * @throws VipnatError TOOL_NOT_PERMITTED where the file is not seen and the host may have one; else as node:fs does.
  */
-async function findTrackFile(
-  processes: readonly HostProcess[],
-  { runDir }: Config,
-  mayHide: PathView,
-): Promise<TrackFileView> {
+async function findTrackFile(processes: readonly HostProcess[], { runDir }: Config, mayHide: PathView) {
   const file = locateServingFile(runDir);
   const [text, view] = await Promise.all([readIfThere(file), viewWatch(processes, file)]);
   if (text === null && mayHide(file)) throw new VipnatError('TOOL_NOT_PERMITTED', describeHidden(file));

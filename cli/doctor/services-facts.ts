@@ -75,11 +75,8 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
 const notAsked: NotChecked = { unknown: 'not asked: the Kubernetes API needs --kubeconfig' };
 
 /** Of all pods of the cluster, so only where Services are used. */
-async function findGateWaits(
-  { route, clock, within }: ServicesNeeds,
-  host: HostBalancer,
-  { objects }: ServicesCluster,
-): Promise<Fact<readonly GateWait[]>> {
+async function findGateWaits(needs: ServicesNeeds, host: HostBalancer, { objects }: ServicesCluster) {
+  const { route, clock, within } = needs;
   if (route === null) return notAsked;
   if (!isUsed(host) && objects.pools.length === 0) return { value: [] };
   const pods = createLister(route, clock, new AbortController().signal)(gatedPods);
@@ -147,10 +144,8 @@ const maxQuestions = 256;
  * Which other host answers for free addresses of pools on this host's links, by address: its MAC. Those that a Service has
  * are on some node of the cluster. At most 256 are asked for. Rejects as findAddressUsers does.
  */
-async function findPoolUsers(
-  { objects: { pools, virtualIps: given } }: ServicesCluster,
-  clock: Clock,
-): Promise<ReadonlyMap<string, string>> {
+async function findPoolUsers(cluster: ServicesCluster, clock: Clock): Promise<ReadonlyMap<string, string>> {
+  const { pools, virtualIps: given } = cluster.objects;
   const placed = await readPlacedAddresses();
   const subnets = listSubnets(placed);
   const local = new Set(placed.map(({ address }) => address));

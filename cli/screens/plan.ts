@@ -65,7 +65,9 @@ function formatComment(comment: string, screen: Screen): string[] {
 
 /** The commands of some tables, group by group: what is not about one of the decisions is left over from before. */
 export function formatTables(tables: readonly TablePlan[], decisions: readonly VipDecision[] = []): string[] {
-  return byInterest(tables).flatMap((table) => formatTable(table, decisions));
+  return byInterest(tables).flatMap((table) =>
+    table.dialect === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions),
+  );
 }
 
 function formatSwitches(missing: readonly ClosedSwitch[]): string[] {
@@ -86,14 +88,7 @@ export function formatRoutes(changes: readonly LocalRouteChange[]): string[] {
 
 /** The nat table first: that is where the VIP's packets go. */
 function byInterest(tables: readonly TablePlan[]): TablePlan[] {
-  return [
-    ...tables.filter(({ table }) => table !== 'filter'),
-    ...tables.filter(({ table }) => table === 'filter'),
-  ];
-}
-
-function formatTable(table: TablePlan, decisions: readonly VipDecision[]): string[] {
-  return table.dialect === 'nftables' ? formatNftTable(table, decisions) : formatIptables(table, decisions);
+  return tables.toSorted((one, other) => Number(one.table === 'filter') - Number(other.table === 'filter'));
 }
 
 /** In the script's order but for the rules, which read best chain by chain. */
@@ -124,19 +119,13 @@ function describeNftChain(name: string, decisions: readonly VipDecision[]): stri
     : describeVipChain(decision);
 }
 
-function formatIptables(
-  { family, dialect, table, changes }: IptablesPlan,
-  decisions: readonly VipDecision[],
-): string[] {
+function formatIptables(plan: IptablesPlan, decisions: readonly VipDecision[]): string[] {
+  const { family, dialect, table, changes } = plan;
   const tool = toolName(family, dialect);
   // A chain is deleted after what referred to it; all else reads best chain by chain.
   const deletions = changes.filter(({ kind }) => kind === 'delete-chain');
-  const chains = [
-    ...new Set(changes.filter(({ kind }) => kind !== 'delete-chain').map(({ chain }) => chain)),
-  ];
-  const groups = chains.map((chain) =>
-    changes.filter((change) => change.chain === chain && change.kind !== 'delete-chain'),
-  );
+  const others = changes.filter(({ kind }) => kind !== 'delete-chain');
+  const groups = [...Map.groupBy(others, ({ chain }) => chain).values()];
   if (deletions.length > 0) groups.push(deletions);
   return groups.flatMap((group) => [
     '',

@@ -34,16 +34,13 @@ const margin = '  ';
 export function formatService(details: ServiceDetails, nowMs: number, screen: Screen = plainScreen): string {
   const { service, view, events } = details;
   const devices = service.devices.flatMap((one) => one.view ?? []);
+  const nodes = listNodes(service, view.reports);
   const blocks = [
     formatHead(service, nowMs, screen),
     formatBlock(['ADDRESS', 'SEAT', 'HOLDER', 'MAY HOLD IT'], listAddressRows(service), screen),
     formatBlock(['ENDPOINT', 'PORTS', 'NODE', 'STATE'], listPodRows(service, nowMs), screen),
     formatBlock(['MEMBER', 'DEVICE', 'STATE'], listMemberRows(service, nowMs), screen),
-    formatBlock(
-      ['NODE', 'MODE', 'HEARD', 'PROGRAMMED'],
-      listNodes(service, view.reports).map(toNodeRow),
-      screen,
-    ),
+    formatBlock(['NODE', 'MODE', 'HEARD', 'PROGRAMMED'], nodes.map(toNodeRow), screen),
     formatDevices(devices, nowMs, screen, margin),
     formatEvents(events, nowMs, screen),
     listNotes(view, nowMs).flatMap((note) => layOutText('', note, screen)),
@@ -52,11 +49,8 @@ export function formatService(details: ServiceDetails, nowMs: number, screen: Sc
   return `${shown.map((block) => block.join('\n')).join('\n\n')}\n`;
 }
 
-function formatHead(
-  { key, state, since, why, service }: ServiceView,
-  nowMs: number,
-  screen: Screen,
-): string[] {
+function formatHead(view: ServiceView, nowMs: number, screen: Screen): string[] {
+  const { key, state, since, why, service } = view;
   const { externalTrafficPolicy, ports } = service.spec;
   const age = formatSince(since, nowMs);
   const parts: Part[] = [
@@ -71,11 +65,7 @@ function formatHead(
   ];
 }
 
-function formatBlock(
-  titles: readonly string[],
-  rows: readonly (readonly Part[])[],
-  screen: Screen,
-): string[] {
+function formatBlock(titles: readonly string[], rows: readonly (readonly Part[])[], screen: Screen) {
   const columns: Column[] = titles.map((title) => ({ title }));
   return rows.length === 0 ? [] : formatTable(columns, rows, screen, margin);
 }
@@ -293,10 +283,8 @@ function summarize({ services }: ServicesView): string {
 }
 
 /** What Services depend on, as far as something is wrong with it. */
-function listNotes(
-  { controller, pools, devices, reports }: Omit<ServicesView, 'services'>,
-  nowMs: number,
-): string[] {
+function listNotes(view: Omit<ServicesView, 'services'>, nowMs: number): string[] {
+  const { controller, pools, devices, reports } = view;
   const living = reports.filter(({ isLiving }) => isLiving);
   return [
     ...describeController(controller),
@@ -369,10 +357,8 @@ function formatDevices(devices: readonly DeviceView[], nowMs: number, screen: Sc
   return [titles, ...lines];
 }
 
-function toDeviceRow(
-  { name, driver, balancers, draining, since, isReady, reason }: DeviceView,
-  nowMs: number,
-): Part[] {
+function toDeviceRow(device: DeviceView, nowMs: number): Part[] {
+  const { name, driver, balancers, draining, since, isReady, reason } = device;
   const isFine = isReady === true && reason === 'Ready';
   return [
     { text: name },

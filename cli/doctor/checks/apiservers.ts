@@ -276,11 +276,8 @@ function overAnswering(
 }
 
 /** The fix for an apiserver of this host. For another host it names that host's own doctor: pasted here, the fix would change this one. */
-function onHost(
-  text: string,
-  { assessment, flags }: Pick<HostFacts, 'assessment' | 'flags'>,
-  remedy: readonly string[],
-): readonly string[] {
+function onHost(text: string, facts: Pick<HostFacts, 'assessment' | 'flags'>, remedy: readonly string[]) {
+  const { assessment, flags } = facts;
   const host = parseEndpoint(text)?.address ?? text;
   const local = findValue(assessment)?.observation.addresses ?? [];
   return local.some(({ address }) => address === host) ? remedy : [`# on ${host}: vipnat doctor ${flags}`];

@@ -23,7 +23,6 @@ import {
   formatAccept,
   type UntrackedPackets,
 } from '../../foreign-rules.ts';
-import type { Ruleset } from '../../../lib/iptables/rules.ts';
 import { type ForwardChain, describeUnread, toolName } from '../../../lib/kernel/port.ts';
 import { packageOf } from '../../../lib/kernel/tools.ts';
 
@@ -109,7 +108,12 @@ export const forwardingChecks: Checks = {
       return checkEach(devices, noVip, (device) => {
         const names = ['all', device].map(nameReversePathFilter);
         if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
-        return isStrict(device) ? describeStrict(device, devices) : null;
+        if (!isStrict(device)) return null;
+        return {
+          title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+          why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
+          remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
+        };
       });
     },
   },
@@ -156,14 +160,6 @@ function describeForeignDrop({ table, name }: ForwardChain): Finding {
     title: `chain ${name} of nft table ${table} drops what is forwarded`,
     why: 'Connections to apiservers on other nodes hang. Only a rule in that table can accept them. Add the rule to the configuration of its owner (firewalld, …) too: a reload removes this one.',
     remedy: [formatAccept({ table, name })],
-  };
-}
-
-function describeStrict(device: string, devices: readonly string[]): Finding {
-  return {
-    title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
-    why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
-    remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
   };
 }
 
@@ -238,7 +234,13 @@ export const toolChecks: Checks = {
             why: `${text} Everything else works.`,
             remedy: [`# docs/errors.md says what to do about ${code}`],
           })),
-          ...observation.rulesets.filter(({ hidesPorts }) => hidesPorts).map(describeHidden),
+          ...observation.rulesets
+            .filter(({ hidesPorts }) => hidesPorts)
+            .map(({ family, dialect }): Finding => ({
+              title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
+              why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
+              remedy: ['# install iptables 1.8.8 or later'],
+            })),
         ]),
       ),
   },
@@ -280,14 +282,6 @@ export const toolChecks: Checks = {
 /** Whether no program is here that reads or writes rules. */
 export function lacksFirewallTool(tools: ReadonlySet<string>): boolean {
   return !tools.has('nft') && [...tools].every((tool) => !tool.includes('tables'));
-}
-
-function describeHidden({ family, dialect }: Ruleset): Finding {
-  return {
-    title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
-    why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
-    remedy: ['# install iptables 1.8.8 or later'],
-  };
 }
 
 /** If another finding fixes the cause, no longer log is proposed. */

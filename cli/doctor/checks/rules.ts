@@ -200,11 +200,8 @@ export function isKubeVip({ name }: HostProcess): boolean {
   return name === 'kube-vip';
 }
 
-function findTranslations(
-  { family, dialect, tables, hidesPorts = false }: Ruleset,
-  vip: Endpoint,
-  isBalanced: boolean,
-): Finding[] {
+function findTranslations(ruleset: Ruleset, vip: Endpoint, isBalanced: boolean): Finding[] {
+  const { family, dialect, tables, hidesPorts = false } = ruleset;
   const tool = toolName(family, dialect);
   const chains = [...(tables.get('nat') ?? [])].filter(
     ([chain]) => !isOwnChain(chain) && !chain.startsWith('KUBE-'),

@@ -193,10 +193,8 @@ function readSeats({ services: { keepalived } }: HostFacts): readonly InstanceVi
   return 'value' in keepalived ? viewInstances(keepalived.value.text ?? '') : [];
 }
 
-function describeHere(
-  seat: InstanceView,
-  { path, text }: Pick<KeepalivedConfiguration, 'path' | 'text'>,
-): string | null {
+function describeHere(seat: InstanceView, other: Pick<KeepalivedConfiguration, 'path' | 'text'>) {
+  const { path, text } = other;
   const clash = viewInstances(text ?? '').find((one) => isClash(one, seat));
   return clash === undefined ? null : `the vrrp_instance ${clash.name} of ${path} has it, too`;
 }
