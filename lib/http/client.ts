@@ -2,7 +2,7 @@ import { Agent, request, type RequestOptions, get as httpsGet } from 'node:https
 import { type Clock, scheduleLimit, scheduleRunningLimit, systemClock } from '../clock.ts';
 import { connect, checkServerIdentity, type ConnectionOptions, TLSSocket } from 'node:tls';
 import { isIP, connect as connectTcp } from 'node:net';
-import { type IncomingMessage, type ClientRequest, get } from 'node:http';
+import { type IncomingMessage, get } from 'node:http';
 import type { Endpoint, Family } from '../net.ts';
 import { createSocket } from 'node:dgram';
 import { addAbortSignal } from 'node:stream';
@@ -107,7 +107,7 @@ export async function callHttps(call: HttpsCall): Promise<HttpsAnswer> {
   } catch (error) {
     question.destroy();
     call.signal.throwIfAborted();
-    throw explain(call, error, question);
+    throw explain(call, error, question.socket);
   } finally {
     cancel();
   }
@@ -118,18 +118,14 @@ function toOptions({ connections, method, path, body, signal }: HttpsCall): Requ
   const { host, port, credentials } = server;
   return {
     ...{ host, port, method, path, signal, agent },
+    ...(credentials === null ? {} : { auth: `${credentials.username}:${credentials.password}` }),
     headers: {
       accept: 'application/json',
-      ...(credentials === null ? {} : { authorization: formatBasic(credentials) }),
       ...(body === null
         ? {}
         : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
     },
   };
-}
-
-function formatBasic({ username, password }: NonNullable<HttpsServer['credentials']>): string {
-  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
 }
 
 async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<HttpsAnswer> {
@@ -149,11 +145,7 @@ async function readAnswer(response: IncomingMessage, maxBytes: number): Promise<
   return { status: response.statusCode ?? 0, text: Buffer.concat(parts).toString() };
 }
 
-function explain(
-  { connections: { server } }: HttpsCall,
-  error: unknown,
-  { socket }: ClientRequest,
-): HttpsError {
+function explain({ connections }: HttpsCall, error: unknown, socket: unknown): HttpsError {
   if (error instanceof HttpsError) return error;
   const { code = '', message } = error as NodeJS.ErrnoException;
   const errorText = code === '' ? message : code;
@@ -162,7 +154,7 @@ function explain(
     return new HttpsError('unreachable', codeToText.get(errorText) ?? errorText, { cause: error });
   const why =
     code === 'ERR_TLS_CERT_ALTNAME_INVALID'
-      ? `its certificate is not for ${server.host}`
+      ? `its certificate is not for ${connections.server.host}`
       : `its certificate does not come from the given CA (${errorText})`;
   return new HttpsError('untrusted', why, { cause: error });
 }
@@ -313,13 +305,11 @@ interface ConnectManner {
 }
 
 /** Connects once, sends nothing, and ends the connection. Never rejects; answers after the limit at the latest. */
-export function connectOnce(
-  clock: Clock,
-  { address, port }: Endpoint,
-  { limitMs, end, localPort }: ConnectManner,
-): Promise<ConnectOutcome> {
+export function connectOnce(clock: Clock, to: Endpoint, manner: ConnectManner): Promise<ConnectOutcome> {
+  const { address: host, port } = to;
+  const { limitMs, end, localPort } = manner;
   return new Promise((resolve) => {
-    const socket = connectTcp({ host: address, port, ...(localPort === undefined ? {} : { localPort }) });
+    const socket = connectTcp({ host, port, ...(localPort === undefined ? {} : { localPort }) });
     const finish = (outcome: ConnectOutcome) => {
       cancel();
       if (end === 'reset' && outcome.kind === 'open') socket.resetAndDestroy();
@@ -363,10 +353,8 @@ interface AnswerLimits {
 }
 
 /** Asks by HTTP, over a connection of its own; null when nobody answers in time, or with more. Never rejects. */
-export function askLoopback(
-  url: string,
-  { limitMs, maxLength, socketPath }: AnswerLimits,
-): Promise<LoopbackAnswer | null> {
+export function askLoopback(url: string, limits: AnswerLimits): Promise<LoopbackAnswer | null> {
+  const { limitMs, maxLength, socketPath } = limits;
   return new Promise((resolve) => {
     const giveUp = () => {
       resolve(null);

@@ -167,11 +167,8 @@ export function createProbeServer(
 }
 
 /** Answers one question, whatever it is. Never rejects. */
-async function answer(
-  pages: ReadonlyMap<string, Page>,
-  { method = '', url = '' }: Pick<IncomingMessage, 'method' | 'url'>,
-  response: ServerResponse,
-): Promise<void> {
+async function answer(pages: ReadonlyMap<string, Page>, request: IncomingMessage, response: ServerResponse) {
+  const { method = '', url = '' } = request;
   const { status, type, text } = await findAnswer(pages, method, url);
   if (status === 405) response.setHeader('allow', 'GET, HEAD');
   response.writeHead(status, {

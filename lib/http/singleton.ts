@@ -178,10 +178,8 @@ const unansweredRounds = 5;
 type OnLockOwner = (lockOwner: OwnerInfo | null) => void;
 
 /** Acquires a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
-async function awaitRole(
-  { role, info, answers, signal }: PlaceOptions,
-  onLockOwner: OnLockOwner,
-): Promise<Release | null> {
+async function awaitRole(options: PlaceOptions, onLockOwner: OnLockOwner): Promise<Release | null> {
+  const { role, info, answers, signal } = options;
   const owners = new OwnerWatch(role, onLockOwner);
   const isOver = () => signal.aborted;
   while (!isOver()) {
@@ -236,11 +234,7 @@ class OwnerWatch {
 /** A connection to the owner, which ends with it; immediately where there is none. */
 function holdConnection(role: Role, signal: AbortSignal) {
   const socket = addAbortSignal(signal, connect(toSocketPath(role)));
-  const ended = new Promise<void>((resolve) => {
-    socket.once('close', () => {
-      resolve();
-    });
-  });
+  const ended = new Promise((resolve) => socket.once('close', resolve));
   // All that an owner says here is that it has waited long enough.
   socket.on('data', () => socket.destroy()).on('error', () => undefined);
   return { isOpen: () => !socket.destroyed, ended };

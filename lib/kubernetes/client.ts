@@ -7,6 +7,9 @@ import { lookup } from 'node:dns';
 import type { IncomingMessage } from 'node:http';
 import * as z from 'zod/mini';
 import { VipnatError, type ErrorCode } from '../errors.ts';
+import { readJson } from '../text.ts';
+
+export { readJson };
 
 /** A whole answer. */
 interface ApiReply {
@@ -210,17 +213,12 @@ export function describeStatus(body: string): string {
 function refuse(call: ApiCall, { statusCode = 0, headers }: IncomingMessage, detail: string): Error {
   if (statusCode === 410) return new VersionGoneError();
   const what = describeAnswer(nameCall(call), statusCode, detail);
-  if (statusCode === 401) {
-    return new VipnatError(
-      'API_FORBIDDEN',
-      `${what}; give credentials that are still valid (${call.access.origin})`,
-    );
+  const { access, absence, remedy = 'let a role allow it' } = call;
+  if (statusCode === 401 || statusCode === 403) {
+    const next = statusCode === 403 ? remedy : `give credentials that are still valid (${access.origin})`;
+    return new VipnatError('API_FORBIDDEN', `${what}; ${next}`);
   }
-  if (statusCode === 403) {
-    const remedy = call.remedy ?? 'let a role allow it';
-    return new VipnatError('API_FORBIDDEN', `${what}; ${remedy}`);
-  }
-  if (statusCode === 404 && call.absence !== undefined) return unexpected(`${what}; ${call.absence}`);
+  if (statusCode === 404 && absence !== undefined) return unexpected(`${what}; ${absence}`);
   return unexpected(what, toBusy(statusCode, headers['retry-after']));
 }
 
@@ -340,15 +338,6 @@ export interface Unreadable {
 export function describeUnreadable(kind: string, { key, why }: Unreadable): string {
   const what = why === '' ? 'it' : `its field ${why}`;
   return `vipnat cannot read the ${kind} ${key}: ${what} is not as the Kubernetes API defines it. vipnat leaves out this change, and follows all other objects`;
-}
-
-/** What a text stands for; undefined for a text that is not JSON. */
-export function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 /** Of the metadata: DNS labels with dots, as Kubernetes has the names of objects. */

@@ -217,14 +217,19 @@ async function listPage<T extends ApiObject>(
   options: ListOptions,
   { size, token, before, pages, onBegin }: Progress & { readonly onBegin: () => void },
 ): Promise<Page<T>> {
-  const { kind, limits, remedy, absence } = resource;
+  const { kind, path, selector, limits, remedy, absence } = resource;
+  const query = [
+    selector,
+    size.value === null ? '' : `limit=${size.value}`,
+    token === null ? '' : `continue=${encodeURIComponent(token)}`,
+  ];
   let text = '';
   let isMissing = false;
   return await callApi(
     {
       ...options,
       title: `listing ${kind}s`,
-      path: toListPath(resource, size.value, token),
+      path: joinQuery(path, query),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
       ...(remedy === undefined ? {} : { remedy }),
       ...(resource.mayBeMissing === true ? { accepted: okOrMissing } : {}),
@@ -252,21 +257,7 @@ async function listPage<T extends ApiObject>(
   );
 }
 
-function toListPath(
-  { path, selector }: Pick<Resource<ApiObject>, 'path' | 'selector'>,
-  page: number | null,
-  token: string | null,
-): string {
-  return joinQuery(path, [
-    selector,
-    page === null ? '' : `limit=${page}`,
-    token === null ? '' : `continue=${encodeURIComponent(token)}`,
-  ]);
-}
-
-/** How answers to lists and watches are read. Nothing of an answer is trusted. */
-
-/** One answer to a list. */
+/** One answer to a list. Nothing of an answer is trusted. */
 interface Page<T> {
   /** Of the whole list: the same on all its pages. */
   readonly version: string;
@@ -382,15 +373,13 @@ function readVersion(object: unknown): string {
   return bookmark.data.metadata.resourceVersion;
 }
 
-/** How many objects a list asks for in one page: as many as answers have room for. */
-
 /** An object has at most 1.5 MiB: from 500 of them to one takes three answers that are too long. */
 const shrinkFactor = 8;
 
 /** It grows by so much at most, and only as far as objects like the last ones fill half of an answer. */
 const growFactor = 2;
 
-/** Kept from one list to the next. Objects that are too large for one page are listed by smaller ones, down to one object. */
+/** How many objects a list asks for in one page: as many as answers have room for. Kept from one list to the next. Objects that are too large for one page are listed by smaller ones, down to one object. */
 export class PageSize {
   readonly #most: number | null;
   /** Above it a page took too long. */

@@ -84,10 +84,8 @@ export function formatServer({ host, port }: ApiServer): string {
 }
 
 /** Those of this host first, and where one of it would be that nobody names last. */
-function listRedirected(
-  { endpoints, localAddresses, own = [] }: KnownApiservers,
-  vips: readonly Endpoint[],
-): Endpoint[] {
+function listRedirected(known: KnownApiservers, vips: readonly Endpoint[]): Endpoint[] {
+  const { endpoints, localAddresses, own = [] } = known;
   const isLocal = ({ address }: Endpoint) => localAddresses.has(address);
   const others = endpoints.filter((endpoint) => !isLocal(endpoint));
   return [...endpoints.filter(isLocal), ...others, ...own].filter((endpoint) => !isAtVip(endpoint, vips));
@@ -252,11 +250,7 @@ export function findAccess(
   };
 }
 
-async function readAccess(
-  origin: string,
-  file: string,
-  load: (config: KubeConfig) => void,
-): Promise<ApiAccess> {
+async function readAccess(origin: string, file: string, load: (config: KubeConfig) => void) {
   if (!isFile(file)) throw unusable(origin, `${file} is not a readable file`);
   // Imported late, as only those with credentials need it. scripts/build.mjs leaves out what is refused below.
   const client = await import('@kubernetes/client-node/dist/config.js');
@@ -303,10 +297,7 @@ function refuseDetours(origin: string, { proxyUrl }: Cluster, { exec, authProvid
   if (Boolean(proxyUrl)) throw unusable(origin, 'its cluster is behind a proxy (proxy-url)');
 }
 
-function toHeaders(
-  headers: RequestOptions['headers'],
-  auth: string | null | undefined,
-): Record<string, string> {
+function toHeaders(headers: RequestOptions['headers'], auth: string | null | undefined) {
   const own = Object.entries(headers ?? {}).map(([name, value]) => [name, String(value).trim()] as const);
   const basic = auth ? [['Authorization', `Basic ${Buffer.from(auth).toString('base64')}`] as const] : [];
   return Object.fromEntries([...own, ...basic]);

@@ -55,16 +55,17 @@ function toCollection({ metadata: { namespace } }: ApiEvent): string {
 /** A Status, or the event as the API has it now. */
 const maxAnswerLength = 100_000;
 
-const statusToOutcome: ReadonlyMap<number, EventAnswer['outcome']> = new Map([
-  [200, 'taken'],
-  [201, 'taken'],
-  [403, 'forbidden'],
-  [404, 'gone'],
-  [409, 'taken'],
-  [400, 'refused'],
-  [413, 'refused'],
-  [422, 'refused'],
+const statusToOutcome = toTable<EventAnswer['outcome']>([
+  ['taken', 200, 201, 409],
+  ['gone', 404],
+  ['forbidden', 403],
+  ['refused', 400, 413, 422],
 ]);
+
+/** The outcome of each status, by rows of an outcome and its statuses. */
+function toTable<Outcome>(rows: readonly (readonly [Outcome, ...number[]])[]): ReadonlyMap<number, Outcome> {
+  return new Map(rows.flatMap(([outcome, ...all]) => all.map((status) => [status, outcome] as const)));
+}
 
 const eventStatuses = new Set(statusToOutcome.keys());
 
@@ -165,24 +166,14 @@ function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessa
   return { method, contentType, text: JSON.stringify(body) };
 }
 
-const statusToWriteOutcome = new Map<number, WriteOutcome>([
-  [200, 'taken'],
-  [201, 'taken'],
-  [202, 'taken'],
-  [400, 'refused'],
-  [403, 'forbidden'],
-  [404, 'gone'],
-  [409, 'conflict'],
-  [410, 'gone'],
-  [413, 'refused'],
-  [415, 'refused'],
-  [422, 'refused'],
+const statusToWriteOutcome = toTable<WriteOutcome>([
+  ['taken', 200, 201, 202],
+  ['conflict', 409],
+  ['gone', 404, 410],
+  ['forbidden', 403],
+  ['refused', 400, 413, 415, 422],
   // Too many requests, and faults of a server: a later try may be taken.
-  [429, 'unreachable'],
-  [500, 'unreachable'],
-  [502, 'unreachable'],
-  [503, 'unreachable'],
-  [504, 'unreachable'],
+  ['unreachable', 429, 500, 502, 503, 504],
 ]);
 
 const writeStatuses = new Set(statusToWriteOutcome.keys());
@@ -257,9 +248,7 @@ export class RoutedClient implements ObjectClient {
     return await this.#ask((options) => writeObject(options, write, limitMs));
   }
 
-  async #ask<Answer extends { readonly outcome: string }>(
-    ask: (options: Asking) => Promise<Answer>,
-  ): Promise<Answer | ReturnType<typeof toFailure>> {
+  async #ask<Answer extends { readonly outcome: string }>(ask: (options: Asking) => Promise<Answer>) {
     let connection: Connection | null = null;
     try {
       connection = await this.#route.choose();

@@ -34,7 +34,7 @@ export function toApiEvent(event: RecordedEvent, reporter: string): ApiEvent {
     eventTime: toMicroTime(firstSeen),
     reportingController: 'vipnat',
     reportingInstance: reporter.slice(0, maxInstanceLength),
-    ...describeReason(reason),
+    ...eventCatalogue[reason],
     reason,
     regarding,
     note: cutBytes(toPrintableLine(note), maxNoteBytes),
@@ -265,21 +265,16 @@ const ofServices = {
 } as const satisfies Record<string, EventKind>;
 
 /** Everything that events report. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
-const catalogue = { ...ofNodes, ...ofServices };
+export const eventCatalogue = { ...ofNodes, ...ofServices };
 
 /** Why there is an event, in CamelCase, as `kubectl get events` shows it. */
-export type EventReason = keyof typeof catalogue;
+export type EventReason = keyof typeof eventCatalogue;
 
 /** The reasons of events about nodes. */
 export const nodeReasons = Object.keys(ofNodes) as readonly EventReason[];
 
 /** All reasons, in the order of the catalogue. */
-export const eventReasons = Object.keys(catalogue) as readonly EventReason[];
-
-/** What every event of a reason says. */
-export function describeReason(reason: EventReason): EventKind {
-  return catalogue[reason];
-}
+export const eventReasons = Object.keys(eventCatalogue) as readonly EventReason[];
 
 /** The object that an event is about, as events.k8s.io/v1 has it. */
 export interface Regarding {

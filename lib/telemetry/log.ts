@@ -113,11 +113,10 @@ export interface LogFields {
   readonly [name: string]: string | number | boolean | null | readonly string[] | undefined;
 }
 
-/** Writes one line at a level: a sentence that says it all, without a full stop. */
-type Log = (message: string, fields?: LogFields) => void;
-
-/** Where the agent's lines go. One line per change, none when all is in sync above debug. */
-export type Logger = Readonly<Record<LogLevel, Log>>;
+/**
+ * Where the agent's lines go. One line per change, none when all is in sync above debug: a sentence that says it all, without a full stop.
+ */
+export type Logger = Readonly<Record<LogLevel, (message: string, fields?: LogFields) => void>>;
 
 /**
  * A logger that writes lines of at least the configured level, in the configured format, to standard error or
@@ -172,17 +171,11 @@ function formatPretty({ level, message, timestamp, fields }: Entry, isColoured: 
   const padded = level.padEnd(5);
   const label = isColoured ? `${colours[level]}${padded}\u001b[0m` : padded;
   const code = typeof fields['code'] === 'string' ? `[${fields['code']}] ` : '';
-  const line = `${formatClockTime(time)} ${label} ${toPrintableLine(`${code}${message}`)}`;
+  // The host's local time, as journalctl and a person's watch have it: hh:mm:ss.mmm.
+  const clockTime = `${time.toTimeString().slice(0, 8)}.${String(time.getMilliseconds()).padStart(3, '0')}`;
+  const line = `${clockTime} ${label} ${toPrintableLine(`${code}${message}`)}`;
   if (fields.details === undefined) return line;
   return `${line}\n${toPrintable(fields.details.trimEnd()).replaceAll(/^/gm, '    ')}`;
-}
-
-/** The host's local time, as journalctl and a person's watch have it: hh:mm:ss.mmm. */
-function formatClockTime(time: Date): string {
-  const parts = [time.getHours(), time.getMinutes(), time.getSeconds()].map((part) =>
-    String(part).padStart(2, '0'),
-  );
-  return `${parts.join(':')}.${String(time.getMilliseconds()).padStart(3, '0')}`;
 }
 
 /** Red, yellow, none, grey: the word says the same. */

@@ -4,7 +4,7 @@ import { test, expect, describe } from '@jest/globals';
 import * as names from '../../lib/api/vipnat.ts';
 import { toLeaseName } from '../../lib/api/node.ts';
 import { pathToTables } from '../support/documents/generated-tables.ts';
-import { eventReasons, describeReason } from '../../lib/telemetry/events.ts';
+import { eventReasons, eventCatalogue } from '../../lib/telemetry/events.ts';
 
 const page = 'docs/services-reference.md';
 
@@ -84,5 +84,5 @@ describe('conditions', () => {
 
 test('events are those of the controller', () => {
   const rows = readTables('Events')[0]?.map(([event]) => unquote(event));
-  expect(rows).toEqual(eventReasons.filter((reason) => describeReason(reason).action === 'Allocate'));
+  expect(rows).toEqual(eventReasons.filter((reason) => eventCatalogue[reason].action === 'Allocate'));
 });
