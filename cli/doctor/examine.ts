@@ -123,7 +123,10 @@ function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextS
   const results = topics.flatMap(({ outcomes }) => outcomes);
   const findings = describeFindings(results, facts);
   if (lacksFirewallTool(facts.tools) || !isAddressFit(results, facts)) return findings;
-  if (isWorker(facts)) return [...findings, describeWorker(facts)];
+  if (isWorker(facts)) {
+    const title = 'Go to the control-plane nodes. vipnat runs there, and this node runs no apiserver.';
+    return [...findings, { title, commands: [`# on each control-plane node: vipnat doctor ${facts.flags}`] }];
+  }
   const serving = results.flatMap(describeServing);
   if (serving.length > 0) return [...findings, ...serving, describeAhead(facts)];
   return [
@@ -159,13 +162,6 @@ function describeFindings(results: readonly Outcome[], facts: HostFacts): NextSt
   return [
     { title: 'Fix the findings above, then run vipnat doctor again.', commands: [`vipnat doctor ${flags}`] },
   ];
-}
-
-function describeWorker({ flags }: HostFacts): NextStep {
-  return {
-    title: 'Go to the control-plane nodes. vipnat runs there, and this node runs no apiserver.',
-    commands: [`# on each control-plane node: vipnat doctor ${flags}`],
-  };
 }
 
 function describeServing(outcome: Outcome): NextStep[] {

@@ -66,12 +66,6 @@ function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }:
   return isOnLink || kind === 'open' || kind === 'refused';
 }
 
-/** What is known of the file from which keepalived reads whether this node can serve. */
-export interface TrackFileView extends GuardView {
-  /** What is in it, without blanks around; null where it is not there. */
-  readonly content: string | null;
-}
-
 /** All that the checks rest on, each part found out by itself. */
 export interface HostFacts {
   readonly config: Config;
@@ -100,8 +94,13 @@ export interface HostFacts {
   readonly listeners: Fact<readonly Listener[]>;
   /** keepalived's, wherever that has it. */
   readonly keepalived: Fact<KeepalivedConfiguration>;
-  /** The content of the track file, and whether keepalived watches it. */
-  readonly trackFile: Fact<TrackFileView>;
+  /** What is known of the file from which keepalived reads whether this node can serve. */
+  readonly trackFile: Fact<
+    GuardView & {
+      /** What is in it, without blanks around; null where it is not there. */
+      readonly content: string | null;
+    }
+  >;
   /** By path, of filePaths; null for a file that is not there. */
   readonly files: ReadonlyMap<string, Fact<string | null>>;
   /** Whether an agent has remembered apiservers here, in its state folder. */

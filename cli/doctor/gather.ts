@@ -99,7 +99,9 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     rights: within(readRights()),
     forwardChains: within(kernel.listForwardChains(), rulesLimitMs),
     earlyRules: within(readEarlyRules()),
-    sysctls: readAllSysctls(),
+    sysctls: listSwitchedInterfaces().then((devices) =>
+      readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]),
+    ),
     ipvs: within(readIpvs()),
     adverts: captureAdverts(needs),
     kubeProxy: askProxyHealth(),
@@ -195,11 +197,6 @@ async function observeProcesses(): Promise<Processes> {
   }
   const { seats, others } = await partKeepalived(processes);
   return { processes: others, seatProcesses: seats, listeners };
-}
-
-async function readAllSysctls(): Promise<ReadonlyMap<string, string>> {
-  const devices = await listSwitchedInterfaces();
-  return await readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]);
 }
 
 async function captureAdverts({ captureMs, clock }: GatherNeeds): Promise<Fact<readonly VrrpAdvert[]>> {

@@ -1,5 +1,4 @@
 import {
-  type WebhookFacts,
   type ServicesFacts,
   type Fact,
   type NotChecked,
@@ -61,7 +60,8 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
     findCalicoMap(mapsFolder),
     within(findStrictTunnels(host)),
     ask((to) => readServicesCluster(to, clock, node)),
-    ask(readWebhook),
+    // Loaded late: most hosts are asked without the API.
+    ask(async (to) => await (await import('../../controller/main.ts')).inspectWebhook(to)),
   ]);
   const [poolUsers, gateWaits] = await Promise.all([
     'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
@@ -197,10 +197,4 @@ export function listGateWaits(
       nodes: [...new Set((podToGates.get(pod) ?? []).flatMap(({ nodes }) => nodes))],
     }))
     .sort((one, other) => other.waitedMs - one.waitedMs);
-}
-
-/** Loaded late: most hosts are asked without the API. */
-async function readWebhook(route: ApiRoute): Promise<WebhookFacts | null> {
-  const { inspectWebhook } = await import('../../controller/main.ts');
-  return await inspectWebhook(route);
 }

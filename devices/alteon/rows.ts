@@ -6,9 +6,8 @@ import {
   type Fields,
   makeRows,
   nameGroup,
-  nameVirtualServer,
   type GatheredRows,
-  nameRealServer,
+  formatToken,
   type TableId,
   type Step,
   tables,
@@ -180,7 +179,8 @@ export function toRows(balancer: Balancer, options: AlteonOptions): Rows {
     const group = nameGroup(balancer.id, listener);
     addGroup(rows, group, balancer, listener);
     for (const address of balancer.addresses) {
-      const server = nameVirtualServer(group, address);
+      // `MARK_tcp_443_10.0.0.5`: a listener at one of its addresses.
+      const server = `${group}_${formatToken(address)}`;
       rows.virtualServer.set(server, toVirtualServer(address, balancer.affinityS));
       rows.virtualService.set(`${server}/1`, toService(listener, balancer.affinityS));
       rows.serviceGroup.set(`${server}/1`, toServiceGroup(group, balancer.affinityS, options));
@@ -204,7 +204,8 @@ function addGroup(rows: GatheredRows, group: string, { method }: Balancer, liste
   });
   const fitting = fitWeights(members, maxWeight);
   members.forEach((member, at) => {
-    const server = nameRealServer(group, member);
+    // `MARK_tcp_443_10.1.2.3_8080`. Another listener's member at the same place is another object: it has its own weight.
+    const server = `${group}_${formatToken(member.address)}_${member.port}`;
     rows.realServer.set(server, toRealServer(member, fitting[at]?.weight ?? member.weight));
     rows.realPort.set(`${server}/1`, { RealPort: member.port });
     const State = member.weight === 0 ? memberStates.drained : memberStates.enabled;

@@ -1,11 +1,4 @@
-import {
-  type BalancerId,
-  type Listener,
-  formatMark,
-  type Member,
-  parseMark,
-  type Change,
-} from '../driver.ts';
+import { type BalancerId, type Listener, formatMark, parseMark, type Change } from '../driver.ts';
 import { type Address, parseAddress } from '../../lib/net.ts';
 import ipaddr from 'ipaddr.js';
 
@@ -24,16 +17,6 @@ export function nameGroup(id: BalancerId, { protocol, port }: Pick<Listener, 'pr
   return `${formatMark(id)}_${protocol}_${port}`;
 }
 
-/** `MARK_tcp_443_10.0.0.5`: a listener at one of its addresses. */
-export function nameVirtualServer(group: string, address: Address): string {
-  return `${group}_${formatToken(address)}`;
-}
-
-/** `MARK_tcp_443_10.1.2.3_8080`: a member of a listener. Another listener's member at the same place is another object: it has its own weight. */
-export function nameRealServer(group: string, { address, port }: Pick<Member, 'address' | 'port'>): string {
-  return `${group}_${formatToken(address)}_${port}`;
-}
-
 /** Whose listener an object belongs to; null for what is not of this cluster, or has no such name. */
 export function parseName(name: string, cluster: string): ParsedName | null {
   const parsed = parseMark(name, cluster);
@@ -42,8 +25,8 @@ export function parseName(name: string, cluster: string): ParsedName | null {
   return { id: parsed.id, protocol, port: Number(port) };
 }
 
-/** IPv6 in base 36: colons have a meaning of their own in formulas of groups, and 39 characters more than names have room for. */
-function formatToken({ family, text }: Address): string {
+/** An address in a name. IPv6 in base 36: colons have a meaning of their own in formulas of groups, and 39 characters more than names have room for. */
+export function formatToken({ family, text }: Address): string {
   if (family === 'ipv4') return text;
   const bytes = ipaddr.IPv6.parse(text).toByteArray();
   const number = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);

@@ -64,7 +64,7 @@ interface TlsServerOptions {
 
 /**
  * The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. So many connections may begin in a second,
- * see `HandshakeBudget`. One too many closes no other.
+ * see `limitByAddress`. One too many closes no other.
  */
 export function createBoundedTlsServer(options: TlsServerOptions, listener: RequestListener): TlsServer {
   const { open, secure, listen } = new Connections(ofApiServers);
@@ -84,11 +84,11 @@ export function createBoundedTlsServer(options: TlsServerOptions, listener: Requ
 
 /** Node begins the handshake in a listener of its own. So that is called from here, as others are that are there by now, and not for each connection. */
 function limitHandshakes(server: TlsServer, { clock, onRefused }: TlsServerOptions): void {
-  const budget = new HandshakeBudget(clock);
+  const mayBegin = limitByAddress(clock);
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
-    if (!budget.take(socket.remoteAddress ?? '')) {
+    if (!mayBegin(socket.remoteAddress ?? '')) {
       // By an end in order, the kernel would keep each for a minute more (TIME_WAIT).
       socket.resetAndDestroy();
       onRefused();
@@ -345,24 +345,19 @@ const ofAll: Allowance = { capacity: 512, ofSecond: 64 };
 /** One address leaves half of it to others. */
 const ofAddress: Allowance = { capacity: 256, ofSecond: 32 };
 
-/** How many TLS connections may begin: anybody may connect, and each handshake costs the process a signature. */
-class HandshakeBudget {
-  readonly #clock: Clock;
-  readonly #all: Budget;
-  /** Addresses of which a full budget is not known. There are no more than there may be connections at the same time. */
-  readonly #addressToBudget = new Map<string, Budget>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#all = new Budget(ofAll, clock);
-  }
-
-  /** Whether one more connection of this address may begin now. It counts as soon as it may. */
-  take(address: string): boolean {
-    for (const [other, { isFull }] of this.#addressToBudget) if (isFull) this.#addressToBudget.delete(other);
-    const own = this.#addressToBudget.get(address) ?? new Budget(ofAddress, this.#clock);
-    if (this.#all.left < 1 || !own.take(1)) return false;
-    this.#addressToBudget.set(address, own);
-    return this.#all.take(1);
-  }
+/**
+ * How many TLS connections may begin: anybody may connect, and each handshake costs the process a signature. Answers whether one more of an
+ * address may begin now. It counts as soon as it may.
+ */
+function limitByAddress(clock: Clock): (address: string) => boolean {
+  const all = new Budget(ofAll, clock);
+  // Addresses of which a full budget is not known. There are no more than there may be connections at the same time.
+  const addressToBudget = new Map<string, Budget>();
+  return (address) => {
+    for (const [other, { isFull }] of addressToBudget) if (isFull) addressToBudget.delete(other);
+    const own = addressToBudget.get(address) ?? new Budget(ofAddress, clock);
+    if (all.left < 1 || !own.take(1)) return false;
+    addressToBudget.set(address, own);
+    return all.take(1);
+  };
 }

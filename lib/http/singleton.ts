@@ -180,7 +180,7 @@ type OnLockOwner = (lockOwner: OwnerInfo | null) => void;
 /** Acquires a role in this network namespace as soon as nobody holds it. Answers what gives it back; null where the signal came first. */
 async function awaitRole(options: PlaceOptions, onLockOwner: OnLockOwner): Promise<Release | null> {
   const { role, info, answers, signal } = options;
-  const owners = new OwnerWatch(role, onLockOwner);
+  const observe = watchOwners(role, onLockOwner);
   const isOver = () => signal.aborted;
   while (!isOver()) {
     const triedAt = systemClock.now();
@@ -188,7 +188,7 @@ async function awaitRole(options: PlaceOptions, onLockOwner: OnLockOwner): Promi
     if (release !== null && !isOver()) return release;
     await release?.();
     const connection = holdConnection(role, signal);
-    await owners.observe(connection.isOpen);
+    await observe(connection.isOpen);
     await connection.ended;
     const leftMs = triedAt + restMs - systemClock.now();
     if (leftMs > 0) await sleep(systemClock, leftMs);
@@ -196,39 +196,23 @@ async function awaitRole(options: PlaceOptions, onLockOwner: OnLockOwner): Promi
   return null;
 }
 
-/** Names whoever holds the place, once each. */
-class OwnerWatch {
-  readonly #role: Role;
-  readonly #onLockOwner: OnLockOwner;
-  #inode: number | null = null;
-  #isNamed = false;
-  #unansweredRounds = 0;
-
-  constructor(role: Role, onLockOwner: OnLockOwner) {
-    this.#role = role;
-    this.#onLockOwner = onLockOwner;
-  }
-
-  /** To be called in each round, with whether its owner is still there. Never rejects. */
-  async observe(isThere: () => boolean): Promise<void> {
-    const socket = await findListeningSocket(this.#role.socketName).catch(() => null);
+/** Names whoever holds the place, once each. What it answers is to be called in each round, with whether its owner is still there. Never rejects. */
+function watchOwners(role: Role, onLockOwner: OnLockOwner): (isThere: () => boolean) => Promise<void> {
+  const known: { inode: number | null; isNamed: boolean; rounds: number } = {
+    ...{ inode: null, isNamed: false, rounds: 0 },
+  };
+  return async (isThere) => {
+    const socket = await findListeningSocket(role.socketName).catch(() => null);
     const inode = socket?.inode ?? null;
-    if (inode !== this.#inode) {
-      this.#inode = inode;
-      this.#isNamed = false;
-      this.#unansweredRounds = 0;
-    }
-    if (this.#isNamed) return;
-    const lockOwner = await findLockOwner(this.#role);
-    this.#isNamed = lockOwner !== null;
-    if (lockOwner !== null) {
-      this.#onLockOwner(lockOwner);
-      return;
-    }
-    const before = this.#unansweredRounds;
-    this.#unansweredRounds = isThere() ? unansweredRounds : before + 1;
-    if (before < unansweredRounds && this.#unansweredRounds === unansweredRounds) this.#onLockOwner(null);
-  }
+    if (inode !== known.inode) Object.assign(known, { inode, isNamed: false, rounds: 0 });
+    if (known.isNamed) return;
+    const lockOwner = await findLockOwner(role);
+    known.isNamed = lockOwner !== null;
+    const before = known.rounds;
+    if (lockOwner === null) known.rounds = isThere() ? unansweredRounds : before + 1;
+    if (lockOwner !== null || (before < unansweredRounds && known.rounds === unansweredRounds))
+      onLockOwner(lockOwner);
+  };
 }
 
 /** A connection to the owner, which ends with it; immediately where there is none. */

@@ -181,12 +181,10 @@ function lookUpExcept(forbidden: ReadonlySet<string>): LookupFunction {
   };
 }
 
-const onlyOk: ReadonlySet<number> = new Set([200]);
-
 async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver: Receiver<T>): Promise<T> {
   response.setEncoding('utf8');
   const { statusCode = 0 } = response;
-  const { accepted = onlyOk } = call;
+  const { accepted = new Set([200]) } = call;
   if (!accepted.has(statusCode)) throw refuse(call, response, await readStatus(response));
   receiver.onBegin?.(statusCode);
   for await (const text of response) receiver.onText(String(text));
@@ -290,11 +288,6 @@ export function toBusy(status: number, retryAfter = '', message = ''): BusyError
   return status === 429 || status >= 500 ? new BusyError(message, seconds) : undefined;
 }
 
-/** How long the server wants to be left alone. */
-export function readRetryAfter({ cause }: VipnatError): number {
-  return cause instanceof BusyError ? cause.retryAfterMs : 0;
-}
-
 /** What was answered is not what was asked for; the message is a phrase for after the question's name. */
 export class NonsenseError extends Error {}
 
@@ -317,12 +310,6 @@ const urgent: readonly ErrorCode[] = ['API_FORBIDDEN', 'API_ANSWER_UNEXPECTED', 
 export function chooseSpecific(before: VipnatError | null, problem: VipnatError): VipnatError {
   const rank = ({ code }: VipnatError) => (urgent.includes(code) ? urgent.indexOf(code) : urgent.length);
   return before !== null && rank(before) <= rank(problem) ? before : problem;
-}
-
-/** A fault of vipnat itself must not end the agent: the API is only one source. */
-export function toInternal(error: unknown): VipnatError {
-  const { message } = error as Error;
-  return new VipnatError('API_ANSWER_UNEXPECTED', `following the API failed: ${message}`, { cause: error });
 }
 
 /** An object that does not match its schema: it is left out, and stops nothing else. */

@@ -6,14 +6,12 @@ import {
   NonsenseError,
   VersionGoneError,
   IdleError,
-  toInternal,
   chooseSpecific,
   BusyError,
-  readRetryAfter,
 } from './client.ts';
 import type { ApiRoute, Connection } from './route.ts';
 import { type Clock, type Random, Pause, backOff, type Cancel } from '../clock.ts';
-import { VipnatError } from '../errors.ts';
+import { type VipnatError, toVipnatError } from '../errors.ts';
 import { type WatchEvent, PageSize, answerMs, listObjects, watchObjects, idleSeconds } from './list-watch.ts';
 
 /** The dependencies of a follower, and its listeners. */
@@ -323,7 +321,8 @@ export class Informer<T extends ApiObject> {
     }
     // A server that is frozen does not answer the next watch, and counts as failed then.
     if (error instanceof IdleError) return 0;
-    const problem = error instanceof VipnatError ? error : toInternal(error);
+    // A fault of vipnat itself must not end the agent: the API is only one source.
+    const problem = toVipnatError(error, 'API_ANSWER_UNEXPECTED', 'following the API');
     if (!isOfTheServer(problem)) this.#version = null;
     const { route, random, onLost } = this.#options;
     if (this.#connection !== null) route.markFailed(this.#connection.server);
@@ -336,7 +335,7 @@ export class Informer<T extends ApiObject> {
     if (this.#failures % route.count !== 0) return 0;
     this.#problem = null;
     const waitMs = backOff(rounds - 1, firstRetryMs, maxRetryMs) * (0.5 + random() / 2);
-    return Math.max(waitMs, readRetryAfter(problem));
+    return Math.max(waitMs, problem.cause instanceof BusyError ? problem.cause.retryAfterMs : 0);
   }
 
   /** Answers the version of the list. */

@@ -210,8 +210,6 @@ async function tryPage<T extends ApiObject>(
   }
 }
 
-const okOrMissing: ReadonlySet<number> = new Set([200, 404]);
-
 async function listPage<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
@@ -232,7 +230,7 @@ async function listPage<T extends ApiObject>(
       path: joinQuery(path, query),
       limits: { beginMs: options.limitMs, endMs: options.limitMs },
       ...(remedy === undefined ? {} : { remedy }),
-      ...(resource.mayBeMissing === true ? { accepted: okOrMissing } : {}),
+      ...(resource.mayBeMissing === true ? { accepted: new Set([200, 404]) } : {}),
       ...(absence === undefined ? {} : { absence }),
     },
     {

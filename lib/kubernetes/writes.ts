@@ -217,8 +217,6 @@ export interface ObjectClient {
   write(write: ObjectWrite, limitMs: number): Promise<WriteAnswer>;
 }
 
-const readStatuses: ReadonlySet<number> = new Set([200, 403, 404]);
-
 /** A client of the apiservers of a route. One that does not answer is not the first to be asked next. */
 export class RoutedClient implements ObjectClient {
   readonly #route: ApiRoute;
@@ -234,7 +232,7 @@ export class RoutedClient implements ObjectClient {
 
   async read<T>({ title, path, schema }: ObjectRead<T>, limitMs: number): Promise<ReadAnswer<T>> {
     return await this.#ask(async (options) => {
-      const call = { ...options, title, path, limitMs, accepted: readStatuses };
+      const call = { ...options, title, path, limitMs, accepted: new Set([200, 403, 404]) };
       const { status, text, what, describe } = await exchange(call, maxObjectLength);
       if (status === 404) return { outcome: 'gone' };
       if (status === 403) return { outcome: 'forbidden', detail: describe() };

@@ -226,7 +226,7 @@ interface EventKind {
 }
 
 /** What the agent reports of its node. */
-const ofNodes = {
+export const nodeEvents = {
   ModeChosen: { type: 'Normal', action: 'Balance' },
   Bypassing: { type: 'Warning', action: 'Balance' },
   NotBalanced: { type: 'Warning', action: 'Balance' },
@@ -245,7 +245,7 @@ const ofNodes = {
 } as const satisfies Record<string, EventKind>;
 
 /** What the controller reports of Services, addresses and pools. */
-const ofServices = {
+export const serviceEvents = {
   AddressAllocated: { type: 'Normal', action: 'Allocate' },
   AddressReady: { type: 'Normal', action: 'Allocate' },
   AddressReleased: { type: 'Normal', action: 'Allocate' },
@@ -265,16 +265,10 @@ const ofServices = {
 } as const satisfies Record<string, EventKind>;
 
 /** Everything that events report. The reason is the contract. docs/events.md has a row for each, and a test compares the two. */
-export const eventCatalogue = { ...ofNodes, ...ofServices };
+export const eventCatalogue = { ...nodeEvents, ...serviceEvents };
 
 /** Why there is an event, in CamelCase, as `kubectl get events` shows it. */
 export type EventReason = keyof typeof eventCatalogue;
-
-/** The reasons of events about nodes. */
-export const nodeReasons = Object.keys(ofNodes) as readonly EventReason[];
-
-/** All reasons, in the order of the catalogue. */
-export const eventReasons = Object.keys(eventCatalogue) as readonly EventReason[];
 
 /** The object that an event is about, as events.k8s.io/v1 has it. */
 export interface Regarding {

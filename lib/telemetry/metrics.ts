@@ -91,17 +91,15 @@ export async function createSampler<Name extends string>(
     registry,
     contentType: registry.contentType,
     print: async (samples) => {
-      for (const value of values.values()) forget(value);
+      for (const value of values.values()) {
+        value.reset();
+        // Also the value that the library gives to what has no labels: unknown is not 0.
+        value.remove({});
+      }
       for (const { name, labels, value } of samples) values.get(name)?.inc(labels, value);
       return await registry.metrics();
     },
   };
-}
-
-/** Also the value that the library gives to what has no labels: unknown is not 0. */
-function forget(value: Counter | Gauge): void {
-  value.reset();
-  value.remove({});
 }
 
 /** What a metric is, as Prometheus has it. */

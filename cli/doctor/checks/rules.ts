@@ -232,12 +232,9 @@ function isTranslation(text: string, { family, address, port }: Endpoint, hidesP
   return isForVip && isForPort && isElsewhere && !(target ?? '').startsWith('KUBE-');
 }
 
-/** What kube-apiserver is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
-const apiserverName = /^(?:kube-apiserver|k3s-server|k3s|rke2|kubelite|hyperkube|apiserver)$/;
-
-/** Whether a process is an apiserver, by what it is called. */
+/** Whether a process is an apiserver, by what it is called, also where it is one program with others: k3s and RKE2, microk8s, hyperkube. */
 export function isApiserver({ name }: HostProcess): boolean {
-  return apiserverName.test(name);
+  return /^(?:kube-apiserver|k3s-server|k3s|rke2|kubelite|hyperkube|apiserver)$/.test(name);
 }
 
 function describeListener(owner: HostProcess, socket: Listener, vip: Endpoint, facts: HostFacts): Finding {
