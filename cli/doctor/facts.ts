@@ -114,7 +114,13 @@ export interface HostFacts {
   readonly linkHolders: Fact<ReadonlyMap<string, LinkHolder | null>>;
   /** By endpoint text; null for one that did not answer. */
   readonly serving: Fact<ReadonlyMap<string, Serving | null>>;
-  readonly kubeProxy: ProxyHealth;
+  /** kube-proxy as it answers itself. */
+  readonly kubeProxy: {
+    /** The status of its health check; null when nobody answers. */
+    readonly status: number | null;
+    /** `ipvs.excludeCIDRs` of its configuration; null when it does not say. */
+    readonly ipvs: { readonly excludeCidrs: readonly string[] } | null;
+  };
   /** The services of unitNames that systemd has a unit for. */
   readonly units: ReadonlySet<string>;
   /** By name, those of ipvsModules. */
@@ -207,20 +213,19 @@ export interface LinkHolder {
   readonly addresses: readonly string[];
 }
 
-/** kube-proxy as it answers itself. */
-export interface ProxyHealth {
-  /** The status of its health check; null when nobody answers. */
-  readonly status: number | null;
-  /** `ipvs.excludeCIDRs` of its configuration; null when it does not say. */
-  readonly ipvs: { readonly excludeCidrs: readonly string[] } | null;
-}
-
 /** What is known of Services here and in the API. */
 export interface ServicesFacts {
   readonly host: HostBalancer;
   /** `1.0.6`; null where nft is not in PATH, or does not say it. */
   readonly nftVersion: string | null;
-  readonly keepalived: Fact<SeatsKeepalived>;
+  /** The keepalived of the seats. */
+  readonly keepalived: Fact<{
+    readonly path: string;
+    /** Its configuration; null where there is none. */
+    readonly text: string | null;
+    /** What keepalived said of a file that it refused to read; empty where it refused none. */
+    readonly refusal: string;
+  }>;
   /** A device or a map of Cilium's by its name; null where none is here. */
   readonly cilium: string | null;
   /** A map of Calico's eBPF dataplane; null where none is here. */
@@ -230,8 +235,8 @@ export interface ServicesFacts {
   readonly cluster: Fact<ServicesCluster>;
   /** Pods that wait for a readiness gate. */
   readonly gateWaits: Fact<readonly GateWait[]>;
-  /** Null where the cluster has no webhook. */
-  readonly webhook: Fact<WebhookFacts | null>;
+  /** What API servers know of the webhook of the controller; null where the cluster has none. */
+  readonly webhook: Fact<Awaited<ReturnType<typeof inspectWebhook>>>;
   /** By address of a pool that nobody has: the MAC of the host that answers for it. */
   readonly poolUsers: Fact<ReadonlyMap<string, string>>;
 }
@@ -240,18 +245,6 @@ export interface ServicesFacts {
 export function areServicesUsed({ host, cluster }: ServicesFacts): boolean {
   return isUsed(host) || ('value' in cluster && cluster.value.view.pools.length > 0);
 }
-
-/** The keepalived of the seats. */
-export interface SeatsKeepalived {
-  readonly path: string;
-  /** Its configuration; null where there is none. */
-  readonly text: string | null;
-  /** What keepalived said of a file that it refused to read; empty where it refused none. */
-  readonly refusal: string;
-}
-
-/** What API servers know of the webhook of the controller. */
-export type WebhookFacts = NonNullable<Awaited<ReturnType<typeof inspectWebhook>>>;
 
 /** What was found out about this host, or one phrase that says why it could not be. */
 export type Fact<T> = { readonly value: T } | NotChecked;

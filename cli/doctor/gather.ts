@@ -30,7 +30,6 @@ import {
   nameReversePathFilter,
   type LinkHolder,
   filePaths,
-  type ProxyHealth,
 } from './facts.ts';
 import { readServicesFacts } from './services-facts.ts';
 import { readEarlyRules } from '../../lib/kernel/iptables.ts';
@@ -357,12 +356,6 @@ async function findMemory({ stateDir }: Config, mayHide: PathView): Promise<Fact
   }
 }
 
-/** --healthz-bind-address: by default on every address. */
-const healthUrls = ['http://127.0.0.1:10256/healthz', 'http://[::1]:10256/healthz'];
-
-/** On the port of /proxyMode. */
-const configUrls = ['http://127.0.0.1:10249/configz', 'http://[::1]:10249/configz'];
-
 /** A configuration takes 3,000 characters, lists of networks can be long; a host in trouble is slow. */
 const configzLimits = { limitMs: 4000, maxLength: 100_000 };
 
@@ -373,8 +366,9 @@ const configz = z.object({
 });
 
 /** Asks kube-proxy how it is and how it is set. Never rejects. Source: cmd/kube-proxy/app/server.go, pkg/proxy/healthcheck. */
-async function askProxyHealth(): Promise<ProxyHealth> {
-  const [health, config] = await Promise.all([askFirst(healthUrls), askFirst(configUrls)]);
+async function askProxyHealth() {
+  // --healthz-bind-address is by default every address; /configz is on the port of /proxyMode.
+  const [health, config] = await Promise.all([askFirst('10256/healthz'), askFirst('10249/configz')]);
   const ipvs = configz.safeParse(readJson(config?.body ?? '')).data?.['kubeproxy.config.k8s.io'].ipvs;
   return {
     status: health?.status ?? null,
@@ -383,9 +377,9 @@ async function askProxyHealth(): Promise<ProxyHealth> {
 }
 
 /** Whoever answers first is meant, also with an error: a sick kube-proxy answers 503. */
-async function askFirst(urls: readonly string[]): Promise<LoopbackAnswer | null> {
-  for (const url of urls) {
-    const answer = await askLoopback(url, configzLimits);
+async function askFirst(place: string): Promise<LoopbackAnswer | null> {
+  for (const host of ['127.0.0.1', '[::1]']) {
+    const answer = await askLoopback(`http://${host}:${place}`, configzLimits);
     if (answer !== null) return answer;
   }
   return null;

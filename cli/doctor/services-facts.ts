@@ -4,7 +4,6 @@ import {
   type NotChecked,
   type ServicesCluster,
   type GateWait,
-  type SeatsKeepalived,
 } from './facts.ts';
 import { isUsed, type HostBalancer } from '../../lib/api/balancer.ts';
 import type { Clock } from '../../lib/clock.ts';
@@ -83,7 +82,7 @@ async function findGateWaits(needs: ServicesNeeds, host: HostBalancer, { objects
   return await within(pods.then((all) => listGateWaits(objects, all, clock.date().getTime())));
 }
 
-async function readSeatsKeepalived(runDir: string): Promise<SeatsKeepalived> {
+async function readSeatsKeepalived(runDir: string) {
   const { file, checkLog } = locateSeatFiles(runDir);
   const [text, refusal] = await Promise.all([readIfThere(file), readIfThere(checkLog)]);
   return { path: file, text, refusal: refusal?.trim() ?? '' };

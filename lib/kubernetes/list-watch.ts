@@ -151,11 +151,8 @@ export function createLister(route: ApiRoute, clock: Clock, signal: AbortSignal)
 /** What listing takes; the limit is for each page. The size of pages is kept by who lists again and again. */
 type ListOptions = Asking & { readonly limitMs: number; readonly size?: PageSize };
 
-/** All objects of a kind as of a version, which is empty where the API does not have this kind. */
-type Listing<T> = Omit<Page<T>, 'continueToken'>;
-
 /**
- * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version. Where objects are so large that a page is
+ * All objects of a kind, page by page. Of a kind that may be missing, and is: none, as of no version (an empty text). Where objects are so large that a page is
  * too long, or takes too long, smaller pages are asked for.
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError when the list's
  * version was forgotten before its last page: it has to be listed again.
@@ -163,7 +160,7 @@ type Listing<T> = Omit<Page<T>, 'continueToken'>;
 export async function listObjects<T extends ApiObject>(
   resource: Resource<T>,
   options: ListOptions,
-): Promise<Listing<T>> {
+): Promise<Omit<Page<T>, 'continueToken'>> {
   const { size = new PageSize(resource.limits) } = options;
   const objects: T[] = [];
   const unreadable: Unreadable[] = [];

@@ -91,10 +91,7 @@ interface QueuedEvent {
 }
 
 /** What the events about one object may still cost. */
-interface Buckets {
-  news: Bucket;
-  repeats: Bucket;
-}
+type Buckets = Readonly<Record<'news' | 'repeats', Bucket>>;
 
 interface Series extends QueuedEvent {
   latest: RecordedEvent;
@@ -146,41 +143,34 @@ export class EventQueue {
   }
 
   #begin(key: string, what: Pick<RecordedEvent, 'reason' | 'note' | 'regarding'>): void {
-    const now = this.#clock.now();
-    const buckets = this.#findBuckets(what.regarding);
-    const { bucket, waitMs } = takeToken(budget, buckets.news, now);
-    buckets.news = bucket;
-    if (waitMs > 0) {
+    if (!this.#spend(what.regarding, 'news')) {
       this.#leftOut += 1;
       return;
     }
     const date = this.#clock.date();
     this.#stamp = Math.max(this.#stamp + 1, date.getTime() * 1000);
     const latest = { ...what, stamp: this.#stamp, firstSeen: date, lastSeen: date, count: 1 };
-    const series = { latest, reachedAt: now };
+    const series = { latest, reachedAt: this.#clock.now() };
     this.#keyToSeries.set(key, series);
     this.#waiting.add(series);
   }
 
   #repeat(series: Series): void {
-    const now = this.#clock.now();
     const { latest } = series;
     series.latest = { ...latest, lastSeen: this.#clock.date(), count: latest.count + 1 };
-    series.reachedAt = now;
-    if (this.#waiting.has(series)) return;
-    const buckets = this.#findBuckets(latest.regarding);
-    const { bucket, waitMs } = takeToken(budget, buckets.repeats, now);
-    buckets.repeats = bucket;
-    if (waitMs === 0) this.#waiting.add(series);
+    series.reachedAt = this.#clock.now();
+    if (!this.#waiting.has(series) && this.#spend(latest.regarding, 'repeats')) this.#waiting.add(series);
   }
 
-  #findBuckets(regarding: Regarding): Buckets {
+  /** Whether one more event about an object may be written. It counts as soon as it may. */
+  #spend(regarding: Regarding, kind: keyof Buckets): boolean {
     const key = toObjectKey(regarding);
     const now = this.#clock.now();
-    const known = this.#objectToBuckets.get(key);
-    const buckets = known ?? { news: fillBucket(budget, now), repeats: fillBucket(budget, now) };
-    if (known === undefined) this.#objectToBuckets.set(key, buckets);
-    return buckets;
+    const full = fillBucket(budget, now);
+    const buckets = this.#objectToBuckets.get(key) ?? { news: full, repeats: full };
+    const { bucket, waitMs } = takeToken(budget, buckets[kind], now);
+    this.#objectToBuckets.set(key, { ...buckets, [kind]: bucket });
+    return waitMs === 0;
   }
 
   /** What has been quiet for long enough is as if it had never been. */

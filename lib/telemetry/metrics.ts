@@ -44,7 +44,7 @@ export interface Meter {
   /** Adds to a counter, 1 unless an amount is given. */
   count<Name extends CounterName>(name: Name, labels: LabelsOf<Name>, amount?: number): void;
   /** Adds one measured time. */
-  time(name: HistogramName, seconds: number): void;
+  time(name: Exclude<keyof typeof counted, CounterName>, seconds: number): void;
 }
 
 /** Counts nothing: nobody can ask. */
@@ -219,9 +219,6 @@ export type SampledName = keyof typeof sampled;
 type CounterName = {
   [Name in keyof typeof counted]: (typeof counted)[Name]['type'] extends 'counter' ? Name : never;
 }[keyof typeof counted];
-
-/** The name of a metric that is timed. */
-type HistogramName = Exclude<keyof typeof counted, CounterName>;
 
 /** What a metric's labels can be given. */
 export type LabelsOf<Name extends keyof typeof counted | SampledName> = Readonly<
