@@ -37,9 +37,10 @@ export type DeviceErrorKind =
   /** Its answer cannot be read. */
   | 'nonsense';
 
-/** How an object of vipnat on a device is distinguished from those of other users, and of other clusters: by its name. */
-
-/** `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores. */
+/**
+ * By what an object of vipnat on a device is distinguished from those of other users, and of other clusters: the beginning of its name,
+ * `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores.
+ */
 export function formatMark({ cluster, namespace, name, uid }: BalancerId): string {
   return ['vipnat', cluster, namespace, name, uid].join('_');
 }

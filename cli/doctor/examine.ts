@@ -349,10 +349,7 @@ const notToBeSeen = new Map<string, Condition>([
   ['certificate-lacks-vip', lacksApiserver],
   ['certificate-expires', lacksApiserver],
   ['clock-off', lacksApiserver],
-  [
-    'no-shutdown-delay',
-    (facts) => 'value' in facts.processes && isAbsent(facts, filePaths.apiserverManifest),
-  ],
+  ['no-shutdown-delay', (facts) => 'value' in facts.processes && isAbsent(facts, manifest)],
   ['kubeconfig-at-vip', hasNoKubeconfig],
   ['kubeconfig-past-vip', hasNoKubeconfig],
   ['rules-differ', ({ assessment }) => 'value' in assessment],

@@ -4,7 +4,6 @@ import {
   readInterfaces,
   viewHostPaths,
   type HostProcess,
-  type Listener,
   listProcesses,
   readListeners,
   isInFirstPidNamespace,
@@ -180,15 +179,10 @@ async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Prom
   });
 }
 
-interface Processes {
-  /** But for those of the keepalived that holds Services' addresses. */
-  readonly processes: readonly HostProcess[];
-  readonly seatProcesses: readonly HostProcess[];
-  readonly listeners: readonly Listener[];
-}
+type Processes = Awaited<ReturnType<typeof observeProcesses>>;
 
 /** A container that does not see the host's processes still sees the host's sockets: then some have no owner. */
-async function observeProcesses(): Promise<Processes> {
+async function observeProcesses() {
   const processes = await listProcesses();
   const listeners = await readListeners(processes.map(({ pid }) => pid));
   if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {

@@ -95,16 +95,10 @@ function byInterest(tables: readonly TablePlan[]): TablePlan[] {
 function formatNftTable({ changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
   const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
   const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
-  const names = [...new Set(changes.filter(isRule).map(({ name }) => name))];
+  const rules = Map.groupBy(changes.filter(isRule), ({ name }) => name);
   const groups: (readonly [string, readonly NftChange[]])[] = [
     ['A separate table:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
-    ...names.map(
-      (name) =>
-        [
-          describeNftChain(name, decisions),
-          changes.filter((change) => change.name === name && isRule(change)),
-        ] as const,
-    ),
+    ...[...rules].map(([name, own]) => [describeNftChain(name, decisions), own] as const),
     ['Left over, and no longer used:', changes.filter(isDeletion)],
   ];
   return groups

@@ -17,7 +17,7 @@ import {
   refuseSameUnits,
   refuseUnknown,
 } from '../driver.ts';
-import { sleep, type Clock } from '../../lib/clock.ts';
+import { sleep } from '../../lib/clock.ts';
 import { readJson, toPrintableLine } from '../../lib/text.ts';
 import {
   tableIds,
@@ -210,12 +210,10 @@ const textToRole = new Map(
 export class AlteonUnit implements PairUnit {
   readonly unit: string;
   readonly #parts: UnitParts;
-  readonly #clock: Clock;
 
   constructor(parts: UnitParts) {
     this.unit = parts.unit;
     this.#parts = parts;
-    this.#clock = parts.context.clock;
   }
 
   async readRole(): Promise<UnitRole> {
@@ -244,11 +242,11 @@ export class AlteonUnit implements PairUnit {
 
   /** Waits until it applies and saves nothing. */
   async awaitRest(): Promise<AlteonStatus> {
-    const startMs = this.#clock.now();
+    const startMs = this.#parts.context.clock.now();
     for (;;) {
       const status = await this.readStatus();
-      if (!status.isBusy || this.#clock.now() - startMs >= pollLimitMs) return status;
-      await sleep(this.#clock, pollMs);
+      if (!status.isBusy || this.#parts.context.clock.now() - startMs >= pollLimitMs) return status;
+      await sleep(this.#parts.context.clock, pollMs);
     }
   }
 
@@ -302,7 +300,7 @@ export class AlteonUnit implements PairUnit {
   async act(action: keyof typeof actions): Promise<'done' | 'running'> {
     const { property, problems } = actions[action];
     await this.write({ method: 'POST', path: `/config?action=${action}`, body: null });
-    const startMs = this.#clock.now();
+    const startMs = this.#parts.context.clock.now();
     for (;;) {
       const state = readNumber(await this.#get(`/config?prop=${property}`), property);
       if (state === failed) {
@@ -311,8 +309,8 @@ export class AlteonUnit implements PairUnit {
         throw new DeviceError('refused', `${this.unit} does not ${action} it${why === '' ? '' : `: ${why}`}`);
       }
       if (state !== inProgress) return 'done';
-      if (this.#clock.now() - startMs >= pollLimitMs) return 'running';
-      await sleep(this.#clock, pollMs);
+      if (this.#parts.context.clock.now() - startMs >= pollLimitMs) return 'running';
+      await sleep(this.#parts.context.clock, pollMs);
     }
   }
 

@@ -298,13 +298,10 @@ function create(row: Row, fields: Fields): readonly Step[] {
   const phase = phases.create + tableIds.indexOf(id);
   const step = { table: id, path: toPath(row), change: describe(row, null, fields), isNew: true, phase };
   if (id === 'groupMember') {
-    const { State = memberStates.enabled } = fields;
     const [group = '', server = ''] = key.split('/');
     const path = toPath({ id: 'group', key: group });
     const added = { ...step, method: 'PUT' as const, path, body: { AddServer: server } };
-    return State === memberStates.enabled
-      ? [added]
-      : [added, ...change(row, { State: memberStates.enabled }, fields)];
+    return [added, ...change(row, { State: memberStates.enabled }, fields)];
   }
   // A row of the seventh part comes with that of its service.
   const method = id === 'serviceGroup' ? 'PUT' : 'POST';
@@ -349,11 +346,7 @@ function toPath({ id, key }: Row): string {
 }
 
 function describe({ id, key }: Row, before: Fields | null, after: Fields | null): Change {
-  const format = (fields: Fields | null) =>
-    fields === null
-      ? null
-      : Object.entries(fields)
-          .map(([column, value]) => `${column}=${value}`)
-          .join(' ');
+  const list = (fields: Fields) => Object.entries(fields).map(([column, value]) => `${column}=${value}`);
+  const format = (fields: Fields | null) => (fields === null ? null : list(fields).join(' '));
   return { object: `${tables[id].title} ${key}`, before: format(before), after: format(after) };
 }

@@ -175,7 +175,7 @@ function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
 }
 
 /**
- * Follows the objects of one kind: lists them, then watches from there on.
+ * Follows the objects of one kind from `start` to `stop`: lists them, then watches from there on.
  *
  * Goal: what the API says is known a moment later, for as long as any apiserver answers.
  * Tension: a watch can end, break, or send nothing more without an error, and an answer can be anything.
@@ -183,8 +183,6 @@ function hasSameVersion(one: ApiObject, other: ApiObject): boolean {
  * A watch continues from the last version that was seen; after an answer that was no good, or 410, all is listed again, page by
  * page, and compared with what was known: listeners receive what differs, however it was found out.
  */
-
-/** Follows one kind from `start` to `stop`. */
 export class Informer<T extends ApiObject> {
   readonly #options: InformerOptions<T>;
   readonly #store: ObjectStore<T>;

@@ -67,10 +67,9 @@ function toTable<Outcome>(rows: readonly (readonly [Outcome, ...number[]])[]): R
   return new Map(rows.flatMap(([outcome, ...all]) => all.map((status) => [status, outcome] as const)));
 }
 
-const eventStatuses = new Set(statusToOutcome.keys());
-
 async function sendEvent(options: Asking, path: string, message: ApiMessage): Promise<EventAnswer> {
-  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted: eventStatuses };
+  const accepted = new Set(statusToOutcome.keys());
+  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted };
   const { status, text, what, describe } = await exchange(call, maxAnswerLength);
   if (status < 300 && !event.safeParse(readJson(text)).success)
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
@@ -151,7 +150,8 @@ const maxObjectLength = 2_000_000;
  */
 async function writeObject(options: Asking, write: ObjectWrite, limitMs: number): Promise<WriteAnswer> {
   const { title, path } = write;
-  const call = { ...options, title, path, limitMs, message: toMessage(write), accepted: writeStatuses };
+  const accepted = new Set(statusToWriteOutcome.keys());
+  const call = { ...options, title, path, limitMs, message: toMessage(write), accepted };
   const { status, text, what, describe } = await exchange(call, maxObjectLength);
   const detail = describe();
   if (status >= 300) return { outcome: toOutcome(status, text), detail, version: null };
@@ -175,8 +175,6 @@ const statusToWriteOutcome = toTable<WriteOutcome>([
   // Too many requests, and faults of a server: a later try may be taken.
   ['unreachable', 429, 500, 502, 503, 504],
 ]);
-
-const writeStatuses = new Set(statusToWriteOutcome.keys());
 
 const reason = z.object({ reason: z.string() });
 

@@ -85,15 +85,11 @@ export interface RecordedEvent {
   readonly count: number;
 }
 
-/** An event that is not written yet: `latest` grows while it repeats. */
-interface QueuedEvent {
-  readonly latest: RecordedEvent;
-}
-
 /** What the events about one object may still cost. */
 type Buckets = Readonly<Record<'news' | 'repeats', Bucket>>;
 
-interface Series extends QueuedEvent {
+/** An event and its repeats, by which `latest` grows. */
+interface Series {
   latest: RecordedEvent;
   reachedAt: number;
 }
@@ -126,7 +122,7 @@ export class EventQueue {
   }
 
   /** What waits longest, which then waits no more; null when nothing does. */
-  take(): QueuedEvent | null {
+  take(): Series | null {
     for (const series of this.#waiting) {
       this.#waiting.delete(series);
       if (this.#clock.now() - series.reachedAt <= maxWaitMs) return series;
@@ -136,10 +132,10 @@ export class EventQueue {
   }
 
   /** What was taken could not be written: it is the next again. */
-  putBack(event: QueuedEvent): void {
+  putBack(event: Series): void {
     const rest = [...this.#waiting].filter((one) => one !== event);
     this.#waiting.clear();
-    for (const one of [event as Series, ...rest]) this.#waiting.add(one);
+    for (const one of [event, ...rest]) this.#waiting.add(one);
   }
 
   #begin(key: string, what: Pick<RecordedEvent, 'reason' | 'note' | 'regarding'>): void {
@@ -301,7 +297,7 @@ const stopMs = 500;
 export class EventWriter implements EventRecorder {
   readonly #options: EventWriterOptions;
   readonly #queue: EventQueue;
-  readonly #created = new WeakSet<QueuedEvent>();
+  readonly #created = new WeakSet<Series>();
   readonly #aborting = new AbortController();
   #isStopped = false;
   #isForbidden = false;
@@ -346,7 +342,7 @@ export class EventWriter implements EventRecorder {
   }
 
   /** Answers how long to wait until the next try; 0 when there is nothing more to do for this one. */
-  async #write(event: QueuedEvent): Promise<number> {
+  async #write(event: Series): Promise<number> {
     try {
       const answer = await this.#send(event);
       this.#failures = 0;
@@ -359,7 +355,7 @@ export class EventWriter implements EventRecorder {
     }
   }
 
-  async #send(event: QueuedEvent): Promise<EventAnswer> {
+  async #send(event: Series): Promise<EventAnswer> {
     const { route, clock, node } = this.#options;
     const connection = await route.choose();
     const options = { ...connection, clock, forbidden: route.forbidden, signal: this.#aborting.signal };
