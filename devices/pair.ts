@@ -10,16 +10,12 @@ import { type UnitState, DeviceError, ignoreDeviceError } from './driver.ts';
  */
 
 /** What a unit says of its role. */
-export interface UnitRole {
-  readonly role: 'active' | 'standby' | 'unknown';
-  /** For people: why it is unknown; empty otherwise. */
-  readonly why: string;
+export interface UnitRole extends Pick<UnitState, 'why'> {
+  readonly role: Exclude<UnitState['role'], 'unresponsive'>;
 }
 
 /** A unit, as far as a pair needs it. */
-export interface PairUnit {
-  /** As it was given. */
-  readonly unit: string;
+export interface PairUnit extends Pick<UnitState, 'unit'> {
   /** Rejects with a DeviceError where it does not answer. */
   readRole(): Promise<UnitRole>;
 }

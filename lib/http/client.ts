@@ -166,16 +166,10 @@ const codeToText = new Map([
 ]);
 
 /** A conversation of one question and one answer, over a connection of its own. */
-interface TlsExchange extends TlsServer {
+interface TlsExchange extends TlsServer, Pick<HttpsCall, 'limitMs' | 'maxBytes' | 'clock' | 'signal'> {
   readonly text: string;
   /** From now until there is a connection: the other side's kernel makes it, however busy its programs are. */
   readonly connectLimitMs: number;
-  /** From now until the answer has ended. */
-  readonly limitMs: number;
-  /** A longer answer is not read to its end. */
-  readonly maxBytes: number;
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
 }
 
 /**

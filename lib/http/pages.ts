@@ -189,14 +189,9 @@ async function findAnswer(pages: ReadonlyMap<string, Page>, method: string, url:
   try {
     return await page(new URLSearchParams(query));
   } catch (error) {
-    return toText(500, `${path} failed: ${describe(error)}`);
+    const text = error instanceof Error ? error.message : String(error);
+    return toText(500, `${path} failed: ${text.replaceAll(/\s+/g, ' ')}`);
   }
-}
-
-/** One line of it. */
-function describe(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error);
-  return text.replaceAll(/\s+/g, ' ');
 }
 
 /** What a page answers. */

@@ -1,4 +1,4 @@
-import { type ApiAccess, type ApiServer, type Connection, formatServer } from './route.ts';
+import { type Connection, formatServer } from './route.ts';
 import type { Clock, Cancel } from '../clock.ts';
 import { request, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
@@ -44,11 +44,9 @@ export async function exchange({ limitMs, ...rest }: ShortCall, maxLength: numbe
 }
 
 /** One question to one apiserver. */
-export interface ApiCall {
+export interface ApiCall extends Connection {
   /** What it is for, to begin a sentence with: `listing the EndpointSlices`. */
   readonly title: string;
-  readonly access: ApiAccess;
-  readonly server: ApiServer;
   /** With its query. */
   readonly path: string;
   /** How long until the answer begins, until each next part of it comes (for ever when left out), and until it has ended. */

@@ -11,19 +11,9 @@ export interface ApiEvent {
   readonly [field: string]: unknown;
 }
 
-/** What became of an event that was sent. */
-export interface EventAnswer {
-  readonly outcome:
-    /** The API has it. */
-    | 'taken'
-    /** The API has forgotten the event that was to be changed. */
-    | 'gone'
-    /** The credentials do not allow it. */
-    | 'forbidden'
-    /** The API will never take this one. */
-    | 'refused';
-  /** What was answered, as a sentence that can continue. */
-  readonly detail: string;
+/** What became of an event that was sent. It is gone where the API has forgotten the event that was to be changed. */
+export interface EventAnswer extends Pick<WriteAnswer, 'detail'> {
+  readonly outcome: Extract<WriteOutcome, 'taken' | 'gone' | 'forbidden' | 'refused'>;
 }
 
 /** An apiserver answers in milliseconds; nobody waits for it. */
