@@ -59,10 +59,7 @@ import { access } from 'node:fs/promises';
 import * as z from 'zod/mini';
 
 /** What facts are gathered with. */
-interface GatherNeeds {
-  readonly config: Config;
-  readonly flags: string;
-  readonly version: string;
+interface GatherNeeds extends Pick<HostFacts, 'config' | 'flags' | 'version'> {
   readonly clock: Clock;
   readonly kernel: Pick<Kernel, 'listForwardChains'>;
   /** Connects once and closes again. Never rejects; answers after the limit at the latest. */

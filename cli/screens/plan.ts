@@ -201,10 +201,8 @@ function refuseSeveralTools(plan: Plan): void {
   const next = isOfTwoBackends
     ? 'Use --format commands, or give each input of --json to its tool'
     : 'Add --family ipv4, then --family ipv6';
-  throw new VipnatError(
-    'CONFIG_INVALID',
-    `--format restore prints the input of one tool, but this plan is for ${[...tools].join(' and ')}. ${next}`,
-  );
+  const what = `--format restore prints the input of one tool, but this plan is for ${[...tools].join(' and ')}`;
+  throw new VipnatError('CONFIG_INVALID', `${what}. ${next}`);
 }
 
 /**
@@ -215,11 +213,8 @@ function refuseSeveralTools(plan: Plan): void {
 export function formatNft(decisions: readonly VipDecision[], { masquerade }: Config): string {
   const unknown = decisions.find((decision) => isBalanced(decision) && decision.backends.length === 0);
   if (unknown !== undefined) {
-    const vip = formatEndpoint(unknown.vip);
-    throw new VipnatError(
-      'CONFIG_INVALID',
-      `an nftables table cannot jump to kube-proxy's chains, so ${vip} needs the apiservers: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`,
-    );
+    const what = `an nftables table cannot jump to kube-proxy's chains, so ${formatEndpoint(unknown.vip)} needs the apiservers`;
+    throw new VipnatError('CONFIG_INVALID', `${what}: add --endpoints 10.0.0.11:6443,10.0.0.12:6443`);
   }
   const families = [...new Set(decisions.map(({ vip }) => vip.family))].sort();
   return families

@@ -343,12 +343,8 @@ const deviceColumns = [
 /** A table of devices: below each its units, then what is to be said of it. Empty for none. */
 function formatDevices(devices: readonly DeviceView[], nowMs: number, screen: Screen, indent = ''): string[] {
   if (devices.length === 0) return [];
-  const { titles, rows } = layOutTable(
-    deviceColumns,
-    devices.map((device) => toDeviceRow(device, nowMs)),
-    screen,
-    indent,
-  );
+  const own = devices.map((device) => toDeviceRow(device, nowMs));
+  const { titles, rows } = layOutTable(deviceColumns, own, screen, indent);
   const lines = devices.flatMap((device, index) => [
     ...(rows[index] ?? []),
     ...device.units.flatMap((unit) => layOutText(`${indent}  `, describeUnit(unit), screen)),

@@ -32,8 +32,7 @@ import {
 import type { UnitRole, PairUnit } from '../pair.ts';
 
 /** Settings of an Alteon, read and found to be meant. */
-export interface AlteonSettings {
-  readonly cluster: string;
+export interface AlteonSettings extends Pick<DeviceSettings, 'cluster'> {
   readonly units: readonly AlteonAddress[];
   readonly options: AlteonOptions;
 }

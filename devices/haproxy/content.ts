@@ -114,10 +114,8 @@ function readEntries(unit: string, text: string): readonly Entry[] {
     .map((line) => {
       const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
       if (reference !== '') return { reference, key, value };
-      throw new DeviceError(
-        'nonsense',
-        `${unit} lacks a map of vipnat: configure it with vipnat device configuration (${line.slice(0, 100)})`,
-      );
+      const remedy = `configure it with vipnat device configuration (${line.slice(0, 100)})`;
+      throw new DeviceError('nonsense', `${unit} lacks a map of vipnat: ${remedy}`);
     });
 }
 

@@ -10,14 +10,11 @@ import {
 import { createHash } from 'node:crypto';
 
 /** Settings of HAProxy units, read and found to be meant. */
-export interface HaproxySettings {
-  readonly cluster: string;
+export interface HaproxySettings extends Pick<DeviceSettings, 'cluster' | 'ca'> {
   readonly units: readonly HaproxyAddress[];
   readonly options: HaproxyOptions;
   /** The first line that each call sends. */
   readonly login: string;
-  /** PEM; null for what the system trusts. */
-  readonly ca: string | null;
 }
 
 /** One unit. */

@@ -187,11 +187,10 @@ class Planner {
     }
     const slots = [...this.#content.slotToServers.keys()].filter((slot) => readMethod(slot) === method);
     const slot = slots.find((one) => !this.#taken.has(one));
-    if (slot === undefined)
-      throw new DeviceError(
-        'refused',
-        `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken: raise the option slots`,
-      );
+    if (slot === undefined) {
+      const why = `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken`;
+      throw new DeviceError('refused', `${why}: raise the option slots`);
+    }
     this.#taken.add(slot);
     const change = { object: `slot ${slot}`, before: null, after: text };
     this.#add('claim', change, slot, `add map ${maps.owners} ${slot} ${text}`);

@@ -263,10 +263,8 @@ export abstract class KeptServer {
   #fail(error: NodeJS.ErrnoException): void {
     const { clock, onProblem } = this.#options;
     if (this.#failures === 0) onProblem(toProblem(this.#options, error));
-    this.#cancelRetry = clock.schedule(
-      backOff(this.#failures, firstRetryMs, maxRetryMs),
-      () => void this.start(),
-    );
+    const waitMs = backOff(this.#failures, firstRetryMs, maxRetryMs);
+    this.#cancelRetry = clock.schedule(waitMs, () => void this.start());
     this.#failures += 1;
   }
 }

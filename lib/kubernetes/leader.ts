@@ -126,10 +126,8 @@ export class LeaderElection {
   /** Reads the Lease, and takes or renews it where that is allowed. */
   async #try(): Promise<void> {
     const { client, lease, onProblem } = this.#options;
-    const answer = await client.read(
-      { title: `reading Lease ${lease.name}`, path: this.#path, schema },
-      answerMs,
-    );
+    const read = { title: `reading Lease ${lease.name}`, path: this.#path, schema };
+    const answer = await client.read(read, answerMs);
     if (answer.outcome === 'gone') await this.#recreate();
     else if (answer.outcome !== 'found') onProblem(answer);
     else if (this.#isFree(answer.object)) await this.#take(this.#toTakeover(answer.object));

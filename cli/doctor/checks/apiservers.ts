@@ -189,11 +189,8 @@ const nobodyKnown = { unknown: 'no apiserver is known' };
 
 /** Whether the API or kube-proxy names an apiserver at a virtual IP now. */
 function isAnyAtVip(family: Family, { observation, memory, decisions }: HostReading): boolean {
-  const { api, kubeProxy } = findLiveSources(family, {
-    observation,
-    memory,
-    config: { endpoints: [], vips: [] },
-  });
+  const config = { endpoints: [], vips: [] };
+  const { api, kubeProxy } = findLiveSources(family, { observation, memory, config });
   const vips = decisions.map(({ vip }) => vip);
   return [api, kubeProxy].some(
     (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,

@@ -84,14 +84,11 @@ export const keepalivedChecks: Checks = {
         if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
           return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
         if (text.includes(file)) return null;
+        const foreign = { path, files, text, processes: running };
         return {
           title: `keepalived does not follow ${file}`,
           why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
-          remedy: trackServing(
-            { path, files, text, processes: running },
-            listOwn(config.vips),
-            config.runDir,
-          ),
+          remedy: trackServing(foreign, listOwn(config.vips), config.runDir),
         };
       }),
   },
