@@ -251,11 +251,15 @@ type ProcessSample = Sample & { readonly name: keyof typeof processMetrics };
 /** All values of a process. Pure. */
 export function listProcessSamples({ version, nodeVersion, ...rest }: ProcessState): ProcessSample[] {
   return [
-    { name: 'vipnat_build_info', labels: { version, node_version: nodeVersion }, value: 1 },
-    { name: 'process_start_time_seconds', labels: {}, value: rest.startedAt.getTime() / 1000 },
-    { name: 'process_cpu_seconds_total', labels: {}, value: rest.cpuSeconds },
-    { name: 'process_resident_memory_bytes', labels: {}, value: rest.residentBytes },
+    sample('vipnat_build_info', 1, { version, node_version: nodeVersion }),
+    sample('process_start_time_seconds', rest.startedAt.getTime() / 1000),
+    sample('process_cpu_seconds_total', rest.cpuSeconds),
+    sample('process_resident_memory_bytes', rest.residentBytes),
   ];
+}
+
+function sample(name: ProcessSample['name'], value: number, labels: ProcessSample['labels'] = {}) {
+  return { name, labels, value };
 }
 
 /** This process as it is now. */
