@@ -179,14 +179,22 @@ export function compareChain(
     seen.length === wanted.length && wanted.every((rule, index) => isGood(rule, seen[index] ?? ''));
   if (isSame) return [];
   const idToWanted = new Map(wanted.map((rule) => [rule.id, rule]));
-  const unwanted = seen.flatMap((printed) => {
+  const unwanted = seen.flatMap((printed): Drift[] => {
     const rule = idToWanted.get(language.readComment(printed) ?? '');
     if (rule === undefined) return [describeForeign(chain, printed, language.isOwnRule(printed))];
-    return isGood(rule, printed) ? [] : [describeEdited(chain, printed, rule.id)];
+    const message = `a rule of ${chain} was edited: ${printed}`;
+    return isGood(rule, printed) ? [] : [{ kind: 'edited-rule', chain, rule: printed, id: rule.id, message }];
   });
   const seenIds = new Set(seen.map((printed) => language.readComment(printed)));
-  const missing = wanted.filter(({ id }) => !seenIds.has(id));
-  const drift = [...unwanted, ...missing.map(({ text }) => describeMissing(chain, text))];
+  const missing = wanted
+    .filter(({ id }) => !seenIds.has(id))
+    .map(({ text: rule }): Drift => ({
+      kind: 'missing-rule',
+      chain,
+      rule,
+      message: `${chain} lacks ${rule}`,
+    }));
+  const drift = [...unwanted, ...missing];
   // The same rules in another order or more than once.
   return drift.length > 0
     ? drift
@@ -217,18 +225,10 @@ export function isIntact(
   );
 }
 
-function describeEdited(chain: string, rule: string, id: string): Drift {
-  return { kind: 'edited-rule', chain, rule, id, message: `a rule of ${chain} was edited: ${rule}` };
-}
-
 function describeForeign(chain: string, rule: string, isOwn: boolean): Drift {
   return isOwn
     ? { kind: 'outdated-rule', chain, rule, message: `${chain} holds an older rule: ${rule}` }
     : { kind: 'strange-rule', chain, rule, message: `a foreign rule is in ${chain}: ${rule}` };
-}
-
-function describeMissing(chain: string, rule: string): Drift {
-  return { kind: 'missing-rule', chain, rule, message: `${chain} lacks ${rule}` };
 }
 
 /** A difference between vipnat's rules in the kernel and the wanted ones. */

@@ -295,6 +295,11 @@ export async function orElse<T, U>(asking: Promise<T>, otherwise: U): Promise<T 
   }
 }
 
+/** TOOL_OUTPUT_UNEXPECTED, with the beginning of the line that nobody expected: foreign text that goes into a message stays readable. */
+export function outputUnexpected(problem: string, line: string): VipnatError {
+  return new VipnatError('TOOL_OUTPUT_UNEXPECTED', `${problem}: ${JSON.stringify(line.slice(0, 80))}`);
+}
+
 /** Whatever was thrown, as a VipnatError: what is none gets `code`, and the message that `attempt` failed. */
 export function toVipnatError(error: unknown, code: ErrorCode, attempt: string): VipnatError {
   if (error instanceof VipnatError) return error;

@@ -6,7 +6,7 @@ import {
   type IptablesDialect,
 } from '../kernel/port.ts';
 import { splitLines } from '../kernel/tools.ts';
-import { VipnatError } from '../errors.ts';
+import { outputUnexpected, VipnatError } from '../errors.ts';
 import { type Family, type Endpoint, sortEndpoints } from '../net.ts';
 import ipaddr from 'ipaddr.js';
 import {
@@ -17,9 +17,6 @@ import {
   signaturePrefix,
   type RuleLanguage,
 } from '../dialect.ts';
-
-/** A line of foreign text that goes into a message stays readable. */
-const maxQuotedCharacters = 80;
 
 /** What is known in the middle of the text. */
 interface Progress {
@@ -147,11 +144,8 @@ function keepTables(tables: ReadonlyMap<string, Table>): Ruleset['tables'] {
 }
 
 function unexpected({ family, dialect }: SaveOutput, problem: string, text: string): VipnatError {
-  const line = text.slice(text.lastIndexOf('\n') + 1).slice(0, maxQuotedCharacters);
-  return new VipnatError(
-    'TOOL_OUTPUT_UNEXPECTED',
-    `${toolName(family, dialect, 'save')} printed no whole set of rules: ${problem}: ${JSON.stringify(line)}`,
-  );
+  const what = `${toolName(family, dialect, 'save')} printed no whole set of rules: ${problem}`;
+  return outputUnexpected(what, text.slice(text.lastIndexOf('\n') + 1));
 }
 
 /** One of the tables vipnat reads. */

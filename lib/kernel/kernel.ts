@@ -24,9 +24,9 @@ import {
   isInPath,
   toolMissing,
 } from './tools.ts';
-import { RuleReader, FewChains } from './few-chains.ts';
+import { createRuleReader, FewChains, type RuleReader } from './few-chains.ts';
 import {
-  ForwardChains,
+  createForwardLister,
   RuleMemory,
   runNft,
   nftScript,
@@ -107,13 +107,12 @@ interface KernelOptions {
 export function createKernel(options: KernelOptions): Kernel {
   const { onProblem, clock = systemClock, readLimitMs = usualReadLimitMs, writeLimitMs = 15_000 } = options;
   const toolbox = createToolbox(readLimitMs);
-  const rules = new RuleReader(toolbox, readLimitMs);
-  const forwardChains = new ForwardChains(readLimitMs);
+  const readRules = createRuleReader(toolbox, readLimitMs);
   const known = new KnownForwarding();
   const ready = new ReadyTools(clock);
   const run: RunTool = (call) => ready.run(call);
   return {
-    read: (query) => readKernel(rules, query),
+    read: (query) => readKernel(readRules, query),
     apply: (transaction) =>
       isForIptables(transaction)
         ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
@@ -121,7 +120,7 @@ export function createKernel(options: KernelOptions): Kernel {
     keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
     resetFlows: deleteFlows,
     countFlows,
-    listForwardChains: () => forwardChains.list(),
+    listForwardChains: createForwardLister(readLimitMs),
     enableForwarding: async (family, device) => {
       await writeForwarding(family, device);
       known.noteOn(family);
@@ -138,8 +137,8 @@ async function findWriter(toolbox: Toolbox, { family, dialect }: WritePlace): Pr
   return dialect === 'nftables' ? nftScript : await findRestore(toolbox, { family, dialect });
 }
 
-async function readKernel(rules: RuleReader, query: KernelQuery): Promise<KernelReading> {
-  const reading = rules.read(query);
+async function readKernel(readRules: RuleReader, query: KernelQuery): Promise<KernelReading> {
+  const reading = readRules(query);
   const addresses = readAddresses();
   const ipvs = readIpvs();
   const forwarding = readForwarding();
@@ -219,11 +218,15 @@ export function createBalancerKernel(): BalancerKernel {
   const toolbox = createToolbox(limitMs);
   const fewChains = { ipv4: new FewChains(toolbox), ipv6: new FewChains(toolbox) };
   const ownTables = new RuleMemory<string>();
-  const forwardChains = new ForwardChains(limitMs);
   const own = new OwnTransactions();
   // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
   const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
-  const apply = (input: string) => applyAsOwn(own, input);
+  const apply = async (input: string) => {
+    await own.run(async () => {
+      await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
+      return true;
+    });
+  };
   return {
     listTable: async (table) => {
       if (!isInPath('nft')) throw toolMissing('nft');
@@ -241,7 +244,7 @@ export function createBalancerKernel(): BalancerKernel {
     listMemories: (name) => withNetlinkClient('netfilter', (client) => listMemories(client, name)),
     changeElements: (changes) => own.run(() => changeElements(elements, changes)),
     forgetFlows: (choice, isChosen) => forgetFlows(connections, choice, isChosen),
-    listForwardChains: () => forwardChains.list(),
+    listForwardChains: createForwardLister(limitMs),
     readFilter: async (family, dialect, names) => {
       if (!hasIptables(family)) return null;
       const source = { family, limitMs };
@@ -322,13 +325,6 @@ async function listMemories(client: NetlinkQuestioner, name: string): Promise<st
 const NFT_MSG_GETSET = (NFNL_SUBSYS_NFTABLES << 8) | 10;
 const [NFTA_SET_TABLE, NFTA_SET_NAME, NFTA_SET_FLAGS] = [1, 2, 3];
 const NFT_SET_EVAL = 0x20;
-
-async function applyAsOwn(own: OwnTransactions, input: string): Promise<void> {
-  await own.run(async () => {
-    await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
-    return true;
-  });
-}
 
 async function changeElements(client: NetlinkClient, changes: readonly ElementChange[]): Promise<boolean> {
   const orders = renderElementChanges(changes);

@@ -400,38 +400,32 @@ async function describeRules(place: RulePlace): Promise<string | null> {
  * where netlink does not answer: it has more to say.
  */
 
-/** Lists chains for packets that this host forwards, and remembers what their rules let pass. */
-export class ForwardChains {
-  readonly #limitMs: number;
-  readonly #memory = new RuleMemory<boolean>();
-
-  /** Each tool may take `limitMs`. */
-  constructor(limitMs: number) {
-    this.#limitMs = limitMs;
-  }
-
-  /** nftables' chains for such packets, iptables-nft's included. None where nft is missing. Rejects as nft does. */
-  async list(): Promise<readonly ForwardChain[]> {
-    const chains = (await listHookedChains(this.#limitMs)).filter(
-      ({ isForward, type }) => isForward && type === 'filter',
-    );
-    return await settleAll(
-      chains.map(async (chain) => ({
-        table: `${chain.layer} ${chain.table}`,
-        name: chain.name,
-        isDropping: chain.isDropping && !(await this.#letsPassTranslated(chain)),
-      })),
-    );
-  }
-
+/**
+ * Makes what lists chains for packets that this host forwards, iptables-nft's included, and remembers what their rules let pass. None where
+ * nft is missing. Each tool may take `limitMs`. Rejects as nft does.
+ */
+export function createForwardLister(limitMs: number): () => Promise<readonly ForwardChain[]> {
+  const memory = new RuleMemory<boolean>();
   /** A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
-  async #letsPassTranslated({ layer, table, name }: HookedChain): Promise<boolean> {
+  const letsPassTranslated = async ({ layer, table, name }: HookedChain) => {
     if (![table, name].every(isNftName)) return false;
     const words = ['list', 'chain', layer, table, name];
-    const call = { tool: 'nft', arguments: words, limitMs: this.#limitMs, isLowPriority: true } as const;
+    const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
     const place = { family: layer, table, chain: name };
-    return await this.#memory.recall(place, async () => passage.test(await runTool(call))).catch(() => false);
-  }
+    return await memory.recall(place, async () => passage.test(await runTool(call))).catch(() => false);
+  };
+  return async () => {
+    const hooked = await listHookedChains(limitMs);
+    return await settleAll(
+      hooked
+        .filter(({ isForward, type }) => isForward && type === 'filter')
+        .map(async (chain) => ({
+          table: `${chain.layer} ${chain.table}`,
+          name: chain.name,
+          isDropping: chain.isDropping && !(await letsPassTranslated(chain)),
+        })),
+    );
+  };
 }
 
 /** The rule of a chain that `check` and `doctor` ask its owner for, with or without a counter and a comment. */

@@ -1,7 +1,7 @@
 import { type Endpoint, type Family, parseAddress, sortEndpoints } from '../net.ts';
 import type { Sourced } from '../text.ts';
 import type { ServicePort } from './read.ts';
-import { VipnatError } from '../errors.ts';
+import { outputUnexpected, type VipnatError } from '../errors.ts';
 
 /** One virtual server of IPVS. */
 export interface VirtualServer {
@@ -44,9 +44,6 @@ export type ServerQuestion = Pick<ServicePort, 'protocol' | 'port'> & { readonly
 
 /** Where IPVS shows its servers; empty or absent while it has none. */
 export const ipvsSource = '/proc/net/ip_vs';
-
-/** A line of foreign text that goes into a message stays readable. */
-const maxQuotedCharacters = 80;
 
 /**
  * Reads /proc/net/ip_vs, without flags and connection counts.
@@ -133,9 +130,5 @@ function readAddress(text: string): Endpoint | null {
 }
 
 function unexpected(line: string): VipnatError {
-  const quoted = JSON.stringify(line.slice(0, maxQuotedCharacters));
-  return new VipnatError(
-    'TOOL_OUTPUT_UNEXPECTED',
-    `${ipvsSource} has a line that no known kernel prints: ${quoted}`,
-  );
+  return outputUnexpected(`${ipvsSource} has a line that no known kernel prints`, line);
 }

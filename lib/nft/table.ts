@@ -1,13 +1,14 @@
 import { type Family, parseRange, listBlocks, toPrefix } from '../net.ts';
 import { type NftTableOutput, nameOwnTable } from '../kernel/port.ts';
 import { isNftName, toTyped } from '../kernel/nftables.ts';
-import { VipnatError } from '../errors.ts';
+import { outputUnexpected, type VipnatError } from '../errors.ts';
 import {
   type RuleLanguage,
   signaturePrefix,
   type Drift,
   type IsKnownRendering,
   compareChain,
+  areIntact,
   type Diff,
   type NftChange,
 } from '../dialect.ts';
@@ -152,9 +153,6 @@ export interface NftChain {
 /** A table with nothing in it. */
 export const emptyTable: NftTable = { sets: new Map(), chains: new Map() };
 
-/** A line of foreign text that goes into a message stays readable. */
-const maxQuotedCharacters = 80;
-
 /** A set, map, chain or other object of a table, as nft prints it. */
 interface NftObject {
   readonly kind: string;
@@ -228,10 +226,7 @@ function readStatement(object: OpenObject, line: string): void {
 }
 
 function unexpected(problem: string, line: string): VipnatError {
-  return new VipnatError(
-    'TOOL_OUTPUT_UNEXPECTED',
-    `nft printed no whole table: ${problem}: ${JSON.stringify(line.slice(0, maxQuotedCharacters))}`,
-  );
+  return outputUnexpected(`nft printed no whole table: ${problem}`, line);
 }
 
 /**
@@ -418,9 +413,7 @@ interface ObjectChanges {
 type IsSameChain = (name: string, wanted: NftChain, seen: NftChain) => boolean;
 
 /** To the letter. */
-const hasSameRules: IsSameChain = (_, wanted, seen) =>
-  wanted.rules.length === seen.rules.length &&
-  wanted.rules.every((rule, index) => hasSameNftMeaning(rule, seen.rules[index] ?? ''));
+const hasSameRules: IsSameChain = (_, wanted, seen) => areIntact(wanted.rules, seen.rules, nftLanguage);
 
 /**
  * The changes of a table (`ip vipnat`) of which both states have the same hooks and declarations where both have an object, see
