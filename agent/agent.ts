@@ -1,4 +1,4 @@
-import { toProbeSettings, HealthMonitor } from './health/monitor.ts';
+import { toProbeSettings } from './health/monitor.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
 import { type EndpointStore, EndpointPersister } from './state.ts';
@@ -15,7 +15,7 @@ import { type ServingPorts, type AskDuplicateOwner, DuplicateOwners, reportNotic
 import type { FollowedApi } from './api.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
 import { Loop } from './sync.ts';
-import { isUrgent } from './health/judge.ts';
+import { isUrgent, type EndpointHealth } from './health/judge.ts';
 import { UnlistedHealth } from './flows.ts';
 import { LocalClients } from './local-clients.ts';
 import { ConnectionWeights } from './weights.ts';
@@ -74,8 +74,7 @@ export interface AgentPorts {
 /** The loop and the probes. Syncs find the apiservers to probe; changes of their health trigger syncs. */
 export class Agent {
   readonly #loop: Loop;
-  readonly #monitor: HealthMonitor;
-  readonly #unlisted: UnlistedHealth;
+  readonly #monitor: UnlistedHealth;
   readonly #keeper: EndpointPersister;
   readonly #serving: ServingKeeper;
   readonly #localClients: LocalClients;
@@ -98,22 +97,22 @@ export class Agent {
     const syncSoon = () => {
       this.#loop.onHealthChange();
     };
-    this.#monitor = new HealthMonitor({
+    const probing = {
       apiserver,
       clock,
       settings: toProbeSettings(config),
-      onChange: (before, after) => {
+      onChange: (before: EndpointHealth, after: EndpointHealth) => {
         this.#loop.onHealthChange(isUrgent(before, after));
         this.#api.setUnhealthy(listDown(this.#monitor.view));
         healthReport.report(before, after);
         metrics.healthChanged(before, after);
       },
-      onLeave: (last) => {
+      onLeave: (last: EndpointHealth) => {
         healthReport.forget(last);
       },
       onDepartedChange: syncSoon,
-    });
-    this.#unlisted = new UnlistedHealth(this.#monitor, { kernel, clock, report: healthReport }, config.vips);
+    };
+    this.#monitor = new UnlistedHealth(probing, { kernel, clock, report: healthReport }, config.vips);
     this.#keeper = new EndpointPersister(ports.store, clock, { saved: memory, logger, metrics });
     this.#report = new LoopLog(logger, clock, events);
     this.#duplicateOwners = new DuplicateOwners(ports, config.vips);
@@ -131,12 +130,12 @@ export class Agent {
       this.#duplicateOwners,
     ]);
     this.#serving = new ServingKeeper(ports.trackFile, clock, report);
-    this.#notices = createNoticeReader(ports);
+    this.#notices = new NoticeReader(ports.notices, clock, reportNotice.bind(null, logger));
     this.#api = ports.followApi(() => {
       this.#loop.onApiChange();
     });
     const asked = { ...ports, isLeaving: () => this.#drain.isLeaving() };
-    const inputs = { health: this.#unlisted, api: this.#api, weights: () => this.#weights?.weights };
+    const inputs = { health: this.#monitor, api: this.#api, weights: () => this.#weights?.weights };
     const output = { report, keeper: this.#keeper, serving: this.#serving };
     this.#loop = new Loop({ ...asked, ...inputs, ...output }, config, memory);
   }
@@ -217,7 +216,7 @@ export class Agent {
     // keepalived's state is written immediately: a tool may hang for longer than whoever ends this process waits before a kill.
     await Promise.all([
       this.#loop.stop(),
-      this.#unlisted.stop(),
+      this.#monitor.stopCounting(),
       this.#drain.stop(),
       this.#serving.release(),
       this.#localClients.stop(),
@@ -233,11 +232,4 @@ export class Agent {
   #dateOf(atMs: number): Date {
     return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
   }
-}
-
-/** Reads keepalived's reports, and logs them. */
-function createNoticeReader({ notices, clock, logger }: AgentPorts): NoticeReader {
-  return new NoticeReader(notices, clock, (notice, before) => {
-    reportNotice(logger, notice, before);
-  });
 }

@@ -174,10 +174,9 @@ export class HostDrain {
   }
 
   /** A host that cannot have such a rule, and is not to, has none. */
-  async #readRule(): Promise<readonly number[] | null> {
-    const { rule } = this.#ports;
-    if (this.#wasDrained) return await rule.read();
-    return await orElse(rule.read(), []);
+  #readRule(): Promise<readonly number[] | null> {
+    const reading = this.#ports.rule.read();
+    return this.#wasDrained ? reading : orElse(reading, []);
   }
 
   async #attempt(act: () => Promise<void>): Promise<void> {

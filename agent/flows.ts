@@ -9,9 +9,9 @@
  * some. Until the first count everybody who left is probed.
  */
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../lib/net.ts';
-import type { Kernel } from '../lib/kernel/port.ts';
+import type { Kernel, FlowSelection } from '../lib/kernel/port.ts';
 import { type Clock, type Cancel, backOff } from '../lib/clock.ts';
-import type { HealthMonitor } from './health/monitor.ts';
+import { HealthMonitor, type MonitorOptions } from './health/monitor.ts';
 import type { Watched, HealthView, Health } from './health/usable.ts';
 import type { FlowListener } from './report/events.ts';
 import type { Decision } from './decide/decision.ts';
@@ -40,9 +40,8 @@ interface UnlistedPorts {
   readonly report: UnlistedListener;
 }
 
-/** Gives a monitor the apiservers to watch, and the departed ones to keep probing. */
-export class UnlistedHealth {
-  readonly #monitor: HealthMonitor;
+/** Probes the apiservers to watch, and keeps probing the departed ones. */
+export class UnlistedHealth extends HealthMonitor {
   readonly #ports: UnlistedPorts;
   readonly #vips: readonly Endpoint[];
   #watched: Watched | null = null;
@@ -59,34 +58,18 @@ export class UnlistedHealth {
   #isStopped = false;
 
   /** `vips` are those whose connections count. */
-  constructor(monitor: HealthMonitor, ports: UnlistedPorts, vips: readonly Endpoint[]) {
-    this.#monitor = monitor;
+  constructor(options: MonitorOptions, ports: UnlistedPorts, vips: readonly Endpoint[]) {
+    super(options);
     this.#ports = ports;
     this.#vips = vips;
   }
 
-  /** How those are who are listed. */
-  get view(): HealthView {
-    return this.#monitor.view;
-  }
-
-  /** How those are who are not, and are probed for the sake of their connections. */
-  get departed(): HealthView {
-    return this.#monitor.departed;
-  }
-
   /** Those who are not listed and have open connections, as text; null as long as nobody has counted. */
   get open(): ReadonlySet<string> | null {
-    return this.#reported === null ? null : new Set(this.#monitor.departed.keys());
+    return this.#reported === null ? null : new Set(this.departed.keys());
   }
 
-  /** Those who were taken from the list on purpose, as text. */
-  get removed(): ReadonlySet<string> {
-    return this.#monitor.removed;
-  }
-
-  /** As the monitor's own. */
-  watch(watched: Watched): HealthView {
+  override watch(watched: Watched): HealthView {
     const isFirst = this.#watched === null;
     // Other hosts' connections count only while their VIP is here.
     const hasCome = this.#vips.some(
@@ -94,9 +77,9 @@ export class UnlistedHealth {
         watched.localAddresses.has(address) && this.#watched?.localAddresses.has(address) === false,
     );
     this.#watched = watched;
-    const before = this.#monitor.departed;
-    const view = this.#monitor.watch(watched);
-    const hasNews = [...this.#monitor.departed.keys()].some((text) => !before.has(text));
+    const before = this.departed;
+    const view = super.watch(watched);
+    const hasNews = [...this.departed.keys()].some((text) => !before.has(text));
     this.#hasNews ||= hasNews;
     // Whoever leaves has all the time that the first one had.
     if (hasNews) this.#uncountedSince = null;
@@ -105,7 +88,7 @@ export class UnlistedHealth {
   }
 
   /** Counts no more, and ends with the count in progress. */
-  async stop(): Promise<void> {
+  async stopCounting(): Promise<void> {
     this.#isStopped = true;
     this.#cancel();
     await this.#work;
@@ -140,7 +123,7 @@ export class UnlistedHealth {
   #takeIn(counts: ReadonlyMap<string, number>): void {
     // Who left meanwhile may have got a connection after the table was read.
     if (!this.#hasNews) this.#keep(counts);
-    if (this.#monitor.departed.size > 0) this.#countAt(this.#ports.clock.now());
+    if (this.departed.size > 0) this.#countAt(this.#ports.clock.now());
   }
 
   /** By text; null where that cannot be known. One after the other: each reads the whole table. */
@@ -165,8 +148,8 @@ export class UnlistedHealth {
     const departed = [...counts]
       .toSorted(([, one], [, other]) => other - one)
       .flatMap(([text]) => this.#findDeparted(text));
-    this.#monitor.keepDeparted(departed);
-    const kept = departed.filter((one) => this.#monitor.departed.has(formatEndpoint(one)));
+    this.keepDeparted(departed);
+    const kept = departed.filter((one) => this.departed.has(formatEndpoint(one)));
     for (const one of kept) {
       const text = formatEndpoint(one);
       if (!before.has(text)) report.departed(one, counts.get(text) ?? 0);
@@ -183,7 +166,7 @@ export class UnlistedHealth {
       endpoint === null ||
       this.#watched?.localAddresses.has(endpoint.address) === true ||
       this.#vips.some(({ address }) => address === endpoint.address);
-    return isOwn || this.#monitor.view.has(text) ? [] : [endpoint];
+    return isOwn || this.view.has(text) ? [] : [endpoint];
   }
 }
 
@@ -291,11 +274,7 @@ export class FlowResets {
 }
 
 /** Connections to one VIP that hang on one apiserver. */
-interface Hang {
-  readonly vip: Endpoint;
-  readonly backend: Endpoint;
-  readonly staleConnections: Health['staleConnections'];
-}
+type Hang = Omit<FlowSelection, 'isHalfOpen'> & Pick<Health, 'staleConnections'>;
 
 /** The same, and what was done about it: forgotten with the death, also when a reset is still in progress then. */
 interface Episode extends Hang {

@@ -178,7 +178,10 @@ async function remove(
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
     const isMeant = (one: WritePlace) => one.family === family && one.dialect === dialect;
-    const findPart = async () => selectPart((await findOwn(kernel, vips)).plan, isMeant);
+    const findPart = async () => {
+      const { plan } = await findOwn(kernel, vips);
+      return { tables: plan.tables.filter(isMeant), transactions: plan.transactions.filter(isMeant) };
+    };
     const found = await attempt(async () => {
       tables.push(...(await converge(kernel, findPart)).tables);
     });
@@ -217,10 +220,6 @@ async function attempt(act: () => Promise<void>): Promise<readonly UnreadText[]>
     if (!(error instanceof VipnatError)) throw error;
     return [{ code: error.code, text: error.message }];
   }
-}
-
-function selectPart({ tables, transactions }: Plan, isMeant: (place: WritePlace) => boolean): Plan {
-  return { tables: tables.filter(isMeant), transactions: transactions.filter(isMeant) };
 }
 
 /** What became of what `vipnat drain` has left on this host. */

@@ -225,6 +225,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
   const facts = candidates.map((one) => gatherFacts(one, { ...input, affinity }, config));
   const decisions = facts.map(decide);
   const balances = toBalances(decisions, input, config);
+  const names = nameUnread(observation.unread);
   return {
     observation,
     candidates,
@@ -245,7 +246,7 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       ...memory,
       ...rememberApiservers({ observation, config, memory }),
       dialect: observation.dialect.value,
-      unread: rememberUnread(observation, memory),
+      unread: { names, isNew: names !== '' && names !== memory.unread.names },
       affinity,
       vips: new Map(
         decisions.map(({ vip, isBypass }, index) => [
@@ -255,11 +256,6 @@ export function assess(input: ReconcileInput, config: Config): Assessment {
       ),
     },
   };
-}
-
-function rememberUnread({ unread }: Observation, before: ReconcileState): ReconcileState['unread'] {
-  const names = nameUnread(unread);
-  return { names, isNew: names !== '' && names !== before.unread.names };
 }
 
 function gatherFacts(

@@ -27,7 +27,7 @@ export interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPor
 }
 
 /** What it has learnt. */
-export interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
+interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
   /** Whether rules send connections to an apiserver that is to get none any more. */
   readonly isOutdated: boolean;
 }

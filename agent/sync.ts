@@ -31,7 +31,7 @@ import type { Kernel, Watch } from '../lib/kernel/port.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { type Requeue, tickMs, TriggerQueue } from '../lib/sync-queue.ts';
 import { FlowResets } from './flows.ts';
-import { WithoutSyncs, type WithoutSyncsPorts, type Learnt } from './sync-sources.ts';
+import { WithoutSyncs, type WithoutSyncsPorts } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { Family } from '../lib/net.ts';
 
@@ -284,8 +284,12 @@ export class Loop {
     this.#budget = new WriteBudget(ports.clock);
     this.#without = new WithoutSyncs(ports, config, {
       recall: () => this.#memory,
-      learn: (learnt) => {
-        this.#learn(learnt);
+      // What needs no reading of rules; what was read last is good for one write (I1).
+      learn: ({ memory: learnt, candidates, isOutdated }) => {
+        this.#memory = learnt;
+        ports.keeper.keep(learnt);
+        if (this.#seen !== null) this.#seen = { ...this.#seen, candidates };
+        if (isOutdated) void this.#beUrgent();
       },
     });
     const sync = (causes: readonly Cause[]) => this.#reconcile(causes);
@@ -368,26 +372,17 @@ export class Loop {
     this.#without.synced(assessment);
     this.#syncedAt = this.#ports.clock.now();
     this.#ports.report.synced(assessment, this.#syncedAt - started);
-    const hasLearnt = this.#remember(assessment);
+    this.#memory = this.#unverified.learn(assessment.memory, assessment.plan);
+    const hasLearnt = this.#memory !== assessment.memory;
     this.#ports.keeper.keep(this.#memory);
-    if (await this.#switchOn(assessment)) return { cause: 'verify', delayMs: 0 };
+    const ports = { ...this.#ports, budget: this.#budget };
+    const memory = await switchOnForwarding(ports, assessment.missingSwitches, this.#memory, this.#config);
+    this.#memory = memory ?? this.#memory;
+    // The sync is void by that.
+    if (memory !== null) return { cause: 'verify', delayMs: 0 };
     if (this.#isStopped) return lastSync;
     // What was learnt just now can make this very plan needless.
     return hasLearnt ? { cause: 'verify', delayMs: 0 } : await this.#act(assessment, causes);
-  }
-
-  /** Answers whether a print of the tool was learnt. */
-  #remember({ memory, plan }: Assessment): boolean {
-    this.#memory = this.#unverified.learn(memory, plan);
-    return this.#memory !== memory;
-  }
-
-  /** Answers whether the sync is void by that. */
-  async #switchOn({ missingSwitches }: Assessment): Promise<boolean> {
-    const ports = { ...this.#ports, budget: this.#budget };
-    const memory = await switchOnForwarding(ports, missingSwitches, this.#memory, this.#config);
-    this.#memory = memory ?? this.#memory;
-    return memory !== null;
   }
 
   async #act(assessment: Assessment, causes: readonly Cause[]): Promise<Requeue<LoopCause>> {
@@ -460,14 +455,6 @@ export class Loop {
     const { health, weights } = this.#ports;
     const now = { health: health.view, open: health.open, weights: weights?.() };
     return { observation, localRoutes, candidates, ...now, memory: this.#memory };
-  }
-
-  /** What needs no reading of rules; what was read last is good for one write (I1). */
-  #learn({ memory, candidates, isOutdated }: Learnt): void {
-    this.#memory = memory;
-    this.#ports.keeper.keep(memory);
-    if (this.#seen !== null) this.#seen = { ...this.#seen, candidates };
-    if (isOutdated) void this.#beUrgent();
   }
 
   #fail(error: unknown): Requeue<LoopCause> {

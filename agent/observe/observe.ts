@@ -143,13 +143,11 @@ export function interpret(
     before: before === 'nftables' ? null : before,
     ...listBackends(rulesets, unread, config.vips),
   });
+  const ofIptables = [...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')];
   const dialect = chooseDialect({
     configured: config.iptables,
     iptables,
-    hasIptables: coversVips(
-      [...rulesets, ...unread.filter((one) => one.dialect !== 'nftables')],
-      config.vips,
-    ),
+    hasIptables: config.vips.every((vip) => ofIptables.some(({ family }) => family === vip.family)),
     hasNft: [...nftRulesets, ...unread].some((one) => one.dialect === 'nftables'),
     isNftProxy: proxyMode.value === 'nftables',
     unshowable: findUnshowable(unread, iptables.value, config.vips),
@@ -158,7 +156,7 @@ export function interpret(
     families: new Set(config.vips.map(({ family }) => family)),
     dialect: dialect.value,
     proxyMode: proxyMode.value,
-    isModeByRules: !isModeConfigured(asked, config) && !iptablesViews.some(isAlive),
+    isModeByRules: config.proxyMode === 'auto' && !isProxyMode(asked) && !iptablesViews.some(isAlive),
   });
   const { addresses, forwarding, closedDevices = [], advertised } = reading;
   const host = { addresses, forwarding, closedDevices, advertised };
@@ -197,11 +195,6 @@ function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyVie
   return (live.find(({ isHooked }) => isHooked) ?? live[0])?.backends ?? null;
 }
 
-/** Whether the mode is known without the kernel's rules. */
-function isModeConfigured(asked: string | null, { proxyMode }: Config): boolean {
-  return proxyMode !== 'auto' || isProxyMode(asked);
-}
-
 /** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
 function isAlive({ isHooked, entryRule }: IptablesProxyView): boolean {
   return isHooked && entryRule !== null;
@@ -226,10 +219,6 @@ function viewFamily(
     }),
     nftables: nft === undefined ? null : readNftProxy(nft, kubernetesService),
   };
-}
-
-function coversVips(seen: readonly { readonly family: Family }[], vips: readonly Endpoint[]): boolean {
-  return vips.every((vip) => seen.some(({ family }) => family === vip.family));
 }
 
 /** Which backends can be written to here, and in which of them something of a family with a VIP is unread. */
@@ -259,18 +248,10 @@ function findLiveBackend(views: readonly FamilyView[]): IptablesDialect | null {
   return live.length === 1 ? (live[0] ?? null) : null;
 }
 
-/** All rules of a reading that can be understood, and those that cannot be. */
-interface SeenRules {
-  readonly rulesets: readonly Ruleset[];
-  readonly nftRulesets: readonly NftRuleset[];
-  /** What could not be read, and what was read and not understood. */
-  readonly unread: readonly UnreadRules[];
-}
-
-/** Understands what the tools printed. What one of them printed and nobody understands keeps no other from being understood. Pure. */
+/** Understands what the tools printed; unread is also what was read and not understood. What one of them printed and nobody understands keeps no other from being understood. Pure. */
 export function understandRules(
   reading: Pick<KernelReading, 'iptables' | 'nftTables' | 'unread'>,
-): SeenRules {
+): Pick<Observation, 'rulesets' | 'nftRulesets' | 'unread'> {
   const iptables = reading.iptables.map((output) => understandSave(output, reading.unread));
   const nftables = reading.nftTables.map((output) =>
     understand(() => parseNftTable(output), {

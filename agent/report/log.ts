@@ -395,7 +395,7 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
 
   #endFailure(): void {
     if (this.#failure === null) return;
-    this.#logger.info(`vipnat works again after ${this.#ageOf(this.#failure.since)}`);
+    this.#logger.info(`vipnat works again after ${formatDuration(this.#clock.now() - this.#failure.since)}`);
     this.#failure = null;
     this.#events.record('AgentRecovered', 'vipnat works again');
   }
@@ -442,10 +442,6 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
 
   #timeTaken({ since, tookMs }: Pending): string {
     return `took ${formatDuration(tookMs ?? this.#clock.now() - since)}`;
-  }
-
-  #ageOf(since: number): string {
-    return formatDuration(this.#clock.now() - since);
   }
 }
 

@@ -33,6 +33,15 @@ export class LoopMetrics implements Partial<LoopObserver> {
   /** What was last found in sync with. */
   #wanted = '';
 
+  /** Of whatever fails. */
+  readonly failure = (error: unknown): void => {
+    this.#meter.count('vipnat_failures_total', { code: findErrorCode(error) });
+  };
+  readonly flowsNotReset = this.failure;
+  readonly localClientsNotKept = this.failure;
+  readonly notSwitched = this.failure;
+  readonly notWritten = this.failure;
+
   constructor(meter: Meter, vips: readonly Endpoint[]) {
     this.#meter = meter;
     for (const reason of writeReasons) meter.count('vipnat_writes_total', { reason }, 0);
@@ -69,28 +78,8 @@ export class LoopMetrics implements Partial<LoopObserver> {
     this.#meter.count('vipnat_repairs_postponed_total', {});
   }
 
-  failure(error: unknown): void {
-    this.#meter.count('vipnat_failures_total', { code: findErrorCode(error) });
-  }
-
   flowsReset(vip: Endpoint, _backend: Endpoint, count: number): void {
     this.#meter.count('vipnat_flow_resets_total', { vip: formatEndpoint(vip) }, count);
-  }
-
-  flowsNotReset(error: unknown): void {
-    this.failure(error);
-  }
-
-  localClientsNotKept(error: unknown): void {
-    this.failure(error);
-  }
-
-  notSwitched(problem: VipnatError): void {
-    this.failure(problem);
-  }
-
-  notWritten(problem: VipnatError): void {
-    this.failure(problem);
   }
 
   /** After any change of an apiserver's health. */

@@ -44,13 +44,10 @@ export class LastSync implements Partial<LoopObserver> {
     this.#assessment = assessment;
   }
 
-  written(): void {
+  readonly written = (): void => {
     this.#hasConverged = true;
-  }
-
-  inSync(): void {
-    this.#hasConverged = true;
-  }
+  };
+  readonly inSync = this.written;
 
   failure(error: unknown): void {
     this.#failure = error instanceof Error ? error.message : String(error);
@@ -63,7 +60,10 @@ export async function readLiveDetails(
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
   const [flows, keepalived] = await Promise.all([
-    Promise.all(vips.map((vip) => countFlows(kernel, vip))),
+    // Where connections cannot be counted, all else is reported.
+    Promise.all(
+      vips.map(async (vip) => [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)] as const),
+    ),
     Promise.all(
       vips.map(
         async ({ address }) =>
@@ -78,14 +78,6 @@ export async function readLiveDetails(
 export async function viewTrackFile({ vips, runDir }: Pick<Config, 'vips' | 'runDir'>): Promise<GuardView> {
   const addresses = vips.map(({ address }) => address);
   return await viewGuard(locateServingFile(runDir), addresses, locateKeepalivedFile(runDir));
-}
-
-/** Where connections cannot be counted, all else is reported. */
-async function countFlows(
-  kernel: Pick<Kernel, 'countFlows'>,
-  vip: Endpoint,
-): Promise<readonly [string, ReadonlyMap<string, number> | null]> {
-  return [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)];
 }
 
 /**
