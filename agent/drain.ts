@@ -220,14 +220,6 @@ function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
 const maxWaitMs = 15_000;
 const pauseMs = 100;
 
-/** How this host is to be drained. */
-interface DrainRequest {
-  /** Also where no other apiserver takes new connections. */
-  readonly force: boolean;
-  /** Find out what would be done, and change nothing. */
-  readonly dryRun: boolean;
-}
-
 /** What a drain is about. */
 export interface HostDrainPlan {
   /** The file that says it. */
@@ -240,11 +232,12 @@ export interface HostDrainPlan {
 
 /**
  * Drains this host: its agent keeps its apiserver out of new connections. Writes that into the state folder, and ends when the agent does so.
+ * `force`: also where no other apiserver takes new connections. `dryRun`: finds out what would be done, and changes nothing.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
  */
 export async function drainHost(
   { stateDir }: Pick<Config, 'stateDir'>,
-  { force, dryRun }: DrainRequest,
+  { force, dryRun }: Readonly<Record<'force' | 'dryRun', boolean>>,
 ): Promise<HostDrainPlan> {
   const store = createDrainStore(stateDir);
   const { location } = store;

@@ -9,10 +9,9 @@ import {
   renderConfiguration,
   nameInstance,
 } from '../lib/keepalived/write.ts';
-import { type Endpoint, type Address, isInSubnet } from '../lib/net.ts';
+import { type Endpoint, type Address, isInSubnet, toAddressBytes } from '../lib/net.ts';
 import * as z from 'zod/mini';
 import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue, formatFlags } from './command.ts';
-import ipaddr from 'ipaddr.js';
 
 /** What a node's keepalived is planned from. */
 interface VrrpNeeds {
@@ -266,8 +265,7 @@ const commonPriority = 200;
 
 /** By value, so that .9 comes before .10. */
 function compareAddresses(left: string, right: string): number {
-  const toBytes = (text: string) => Buffer.from(ipaddr.parse(text).toByteArray());
-  return Buffer.compare(toBytes(left), toBytes(right));
+  return Buffer.compare(toAddressBytes(left), toAddressBytes(right));
 }
 
 /** How each keepalived.conf of vipnat's begins: by it a later version knows it. */

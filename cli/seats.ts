@@ -183,13 +183,7 @@ export interface SeatView {
 }
 
 /** A node with a balancer. */
-export interface NodeView extends Pick<
-  LeaseReport,
-  'node' | 'mode' | 'msSinceRenewal' | 'isLiving' | 'inUse'
-> {
-  /** Seats and addresses that it may hold and cannot, to clauses that say why. */
-  readonly unheld: Readonly<Record<string, string>>;
-}
+type NodeView = LeaseReport & Required<Pick<LeaseReport, 'unheld'>>;
 
 /** All seats of a cluster. */
 export interface SeatsView {
@@ -223,9 +217,7 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
   );
   return {
     seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
-    nodes: reports.map(({ node, mode, msSinceRenewal, isLiving, inUse, unheld = {} }) => ({
-      ...{ node, mode, msSinceRenewal, isLiving, inUse, unheld },
-    })),
+    nodes: reports.map((report) => ({ ...report, unheld: report.unheld ?? {} })),
     drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
   };
 }

@@ -3,7 +3,7 @@ import type { Sourced } from '../../lib/text.ts';
 import { askLoopback } from '../../lib/http/client.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { listProcesses } from '../../lib/kernel/host.ts';
-import type { Family, Endpoint } from '../../lib/net.ts';
+import { type Family, type Endpoint, toAddressBytes } from '../../lib/net.ts';
 import type { ApiView } from '../api.ts';
 import {
   type VirtualServer,
@@ -13,7 +13,6 @@ import {
   type FoundServer,
   ipvsSource,
 } from '../../lib/kube-proxy/ipvs.ts';
-import ipaddr from 'ipaddr.js';
 
 /** How kube-proxy programs Services on this host; `none` where there is no kube-proxy (Cilium and others). */
 export type FoundProxyMode = 'iptables' | 'ipvs' | 'nftables' | 'none';
@@ -200,7 +199,7 @@ export function findKubernetesServer(
 function guess(servers: readonly FoundServer[], localAddresses: ReadonlySet<string>): ServiceServer {
   const ordered = servers
     .filter(({ value }) => isFirstOfRange(value.clusterIp))
-    .sort((a, b) => (toSortKey(a.value.clusterIp) < toSortKey(b.value.clusterIp) ? -1 : 1));
+    .sort((a, b) => Buffer.compare(toAddressBytes(a.value.clusterIp), toAddressBytes(b.value.clusterIp)));
   const last = ordered.findLastIndex(({ value }) => isLikely(value.backends, localAddresses));
   const contenders = ordered.slice(0, last + 1);
   const [only] = contenders;
@@ -218,8 +217,7 @@ function guess(servers: readonly FoundServer[], localAddresses: ReadonlySet<stri
  * Source: pkg/controlplane/apiserver/options, ServiceIPRange.
  */
 function isFirstOfRange(address: string): boolean {
-  const lastByte = ipaddr.parse(address).toByteArray().at(-1) ?? 0;
-  return lastByte % 8 === 1;
+  return (toAddressBytes(address).at(-1) ?? 0) % 8 === 1;
 }
 
 function isLikely(backends: readonly Endpoint[], localAddresses: ReadonlySet<string>): boolean {
@@ -228,8 +226,4 @@ function isLikely(backends: readonly Endpoint[], localAddresses: ReadonlySet<str
     backends.some(({ address }) => localAddresses.has(address)) ||
     backends.every(({ port }) => port === apiserverPort)
   );
-}
-
-function toSortKey(address: string): string {
-  return Buffer.from(ipaddr.parse(address).toByteArray()).toString('hex');
 }

@@ -218,11 +218,6 @@ function formatListJson(device: OpenDevice, owned: readonly Owned[]): string {
   });
 }
 
-/** What `vipnat device plan --json` prints. */
-function formatPlanJson(device: OpenDevice, changes: readonly Change[]): string {
-  return format(device, { changes: changes.map(({ object, before, after }) => ({ object, before, after })) });
-}
-
 /** What `vipnat device state --json` prints. */
 function formatStateJson(device: OpenDevice, { units, foreignChanges }: DeviceState): string {
   return format(device, {
@@ -300,7 +295,8 @@ async function askDevice(context: DeviceContext): Promise<number> {
     case 'plan': {
       const wanted = await readWanted(options.balancer ?? '', opened.description.cluster);
       const changes = await ask(opened, (driver, signal) => driver.plan(wanted, signal));
-      stdout(options.json ? formatPlanJson(opened, changes) : formatPlan(changes, screen()));
+      const shown = changes.map(({ object, before, after }) => ({ object, before, after }));
+      stdout(options.json ? format(opened, { changes: shown }) : formatPlan(changes, screen()));
       return exitStatuses.done;
     }
     case 'state':

@@ -174,8 +174,8 @@ function findNoController({ controller }: ClusterView): Problem | null {
 
 function judgeGiven(given: AddressView, { reports }: ClusterView): Problem {
   const { address, virtualIp, seatHolders } = given;
-  if (listCandidates([given], reports).length === 0)
-    return { reason: 'NoLivingNode', why: describeNobody(given) };
+  const nobody = findNobody(given, reports);
+  if (nobody !== null) return nobody;
   if (virtualIp === null || isAwaited(virtualIp))
     return { reason: 'WaitingForNodes', why: `${address}: nodes have not programmed it yet` };
   const [leader] = seatHolders;
@@ -198,9 +198,7 @@ function judgeSeatHolder(address: AddressView, reports: readonly LeaseReport[]):
     const names = seatHolders.map(({ node }) => node).join(' and ');
     return { reason: 'TwoSeatHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
   }
-  if (listCandidates([address], reports).length === 0)
-    return { reason: 'NoLivingNode', why: describeNobody(address) };
-  return describeNoSeatHolder(address);
+  return findNobody(address, reports) ?? describeNoSeatHolder(address);
 }
 
 /** The living nodes that may hold one of these addresses. Gates wait for them. Pure. */
@@ -212,10 +210,14 @@ export function listCandidates(
   return reports.filter(({ node, isLiving, mode }) => isLiving && mode !== 'none' && names.has(node));
 }
 
-function describeNobody({ address, nodes, seat }: AddressView): string {
-  return nodes.length === 0
-    ? `${address}: no node may hold it (seat ${seat ?? ''})`
-    : `${address}: no balancer lives on a node that may hold it: ${shorten(nodes)}`;
+function findNobody(given: AddressView, reports: readonly LeaseReport[]): Problem | null {
+  if (listCandidates([given], reports).length > 0) return null;
+  const { address, nodes, seat } = given;
+  const why =
+    nodes.length === 0
+      ? `${address}: no node may hold it (seat ${seat ?? ''})`
+      : `${address}: no balancer lives on a node that may hold it: ${shorten(nodes)}`;
+  return { reason: 'NoLivingNode', why };
 }
 
 /** Why nobody answers behind the address; null where somebody does. */

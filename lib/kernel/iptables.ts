@@ -102,7 +102,10 @@ export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRu
       .filter(({ layer, table }) => (table !== 'raw' || layer === 'inet') && isNftName(table))
       .map(({ layer, table }) => `${layer ?? ''} ${table}`),
   );
-  const lists = isInPath('nft') ? [...tables].map((table) => listRaw(table, limitMs)) : [];
+  const listRaw = async (table: string): Promise<EarlyRules> => {
+    return { kind: 'nftables', table, text: await listNftTable(table, ['-t'], limitMs) };
+  };
+  const lists = isInPath('nft') ? [...tables].map(listRaw) : [];
   return (await settleAll([...saves, ...lists])).filter((one) => one !== null);
 }
 
@@ -126,10 +129,6 @@ async function saveRaw(toolbox: Toolbox, source: RawSource): Promise<EarlyRules 
   if ((await toolbox.find(source.family, source.dialect, 'save')) === null) return null;
   const saved = await saveIptables(toolbox, { ...source, table: 'raw' });
   return saved === null ? null : { kind: 'iptables', ...saved };
-}
-
-async function listRaw(table: string, limitMs: number): Promise<EarlyRules> {
-  return { kind: 'nftables', table, text: await listNftTable(table, ['-t'], limitMs) };
 }
 
 /**

@@ -79,7 +79,6 @@ import {
   createNetlinkClient,
   withNetlinkClient,
   type NetlinkClient,
-  type NetlinkQuestioner,
   readTableHandles,
   readGeneration,
   nfgenmsgBytes,
@@ -169,7 +168,10 @@ export interface BalancerKernel {
   listOwnTable(family: Family): Promise<string>;
   /** The handles of the tables of a name: another one is another table. Null where a family has none. */
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>>;
-  /** About how many rules others have in nftables, iptables-nft's included: all but those in the tables of a name. */
+  /**
+   * About how many rules others have in nftables, iptables-nft's included: all but those in the tables of a name. A rule that leads to a
+   * chain counts twice. What it costs grows with the chains.
+   */
   countRules(exceptTable: string): Promise<number>;
   /** Hands one script to nft: all of it takes effect, or nothing. */
   apply(script: string): Promise<void>;
@@ -237,7 +239,10 @@ export function createBalancerKernel(): BalancerKernel {
         listNftTable(nameOwnTable(family), ['-t'], limitMs),
       ),
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
-    countRules: (name) => withNetlinkClient('netfilter', (client) => countRules(client, name)),
+    countRules: async (name) => {
+      const chains = await withNetlinkClient('netfilter', (client) => listChains(client));
+      return chains.reduce((sum, { table, use }) => (table === name ? sum : sum + use), 0);
+    },
     apply,
     check: (script) => checkScript(script, limitMs),
     listMissingFeatures: () => listMissingFeatures(apply, limitMs),
@@ -294,18 +299,8 @@ async function fillSet(
   return list === '' ? text : text.replace(/\t\}/, () => `\t\telements = { ${list} }\n\t}`);
 }
 
-/**
- * About how many rules nftables has in all tables but those of a name, iptables-nft's included: a rule that leads to a chain counts twice.
- * What it costs grows with the chains. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN
- * with TOOL_NOT_PERMITTED.
- */
-async function countRules(client: NetlinkQuestioner, exceptTable: string): Promise<number> {
-  const others = (await listChains(client)).filter(({ table }) => table !== exceptTable);
-  return others.reduce((sum, { use }) => sum + use, 0);
-}
-
 /** The kernel refuses to list the sets of a table that is not there: these are of all. */
-async function listMemories(client: NetlinkQuestioner, name: string): Promise<string[]> {
+async function listMemories(client: NetlinkClient, name: string): Promise<string[]> {
   const payload = Buffer.alloc(nfgenmsgBytes);
   const list = { question: NFT_MSG_GETSET, payload, leastBytes: nfgenmsgBytes, subject: 'sets' };
   const found: string[] = [];

@@ -51,9 +51,8 @@ export async function visitList(
   { question: type, payload, leastBytes, subject }: Omit<NetlinkList, 'answer'>,
   visit: VisitAnswer,
 ): Promise<void> {
-  const request = { type, payload, isDump: true, subject: `its ${subject}` };
   await client.request({
-    ...request,
+    ...{ type, payload, isDump: true, subject: `its ${subject}` },
     visit: (datagram, start, end) => {
       if (end - start >= leastBytes) visit(datagram, start, end);
     },
@@ -190,17 +189,15 @@ export function createNetlinkClient(protocol: NetlinkProtocol, isForLists = fals
     socket = null;
   }
 
-  async function ask(
-    { subject, isDump, visit, read }: Pick<NetlinkRequest, 'subject' | 'isDump' | 'visit' | 'read'>,
-    render: (sequence: number) => Buffer,
-  ) {
+  async function ask(request: Question & { readonly subject: string }, render: (sequence: number) => Buffer) {
+    const { subject } = request;
     if (isBusy) throw toNetlinkError(subject, new Error('another request is pending'));
     isBusy = true;
     try {
       socket ??= await openSocket(protocol, isForLists);
       // A socket has one question at a time, and ends with one that failed: no answer comes late.
-      const number = read === undefined ? (sequence += 1) : 0;
-      return await exchange(socket, { bytes: render(number), isDump, visit, read }, number);
+      const number = request.read === undefined ? (sequence += 1) : 0;
+      return await exchange(socket, { ...request, bytes: render(number) }, number);
     } catch (error) {
       close();
       throw toNetlinkError(subject, error);
@@ -241,16 +238,16 @@ async function openSocket(protocol: NetlinkProtocol, isForLists: boolean): Promi
 /** Between two parts of a long list, too. The kernel answers in microseconds; a lost answer would otherwise be waited for for ever. */
 const answerLimitMs = 1000;
 
-interface Exchange {
-  readonly bytes: Buffer;
-  readonly isDump: boolean;
-  readonly visit: VisitAnswer | undefined;
-  readonly read: ReadDatagram | undefined;
-}
+type Question = Pick<NetlinkRequest, 'isDump' | 'visit' | 'read'>;
 
 async function exchange(
   socket: RawNetlinkSocket,
-  { bytes, isDump, visit, read = visit === undefined ? parseMessages : visitWith(visit) }: Exchange,
+  {
+    bytes,
+    isDump,
+    visit,
+    read = visit === undefined ? parseMessages : visitWith(visit),
+  }: Question & { bytes: Buffer },
   sequence: number,
 ): Promise<readonly NetlinkMessage[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();

@@ -1,4 +1,4 @@
-import { type Family, families } from '../net.ts';
+import type { Family } from '../net.ts';
 import {
   type NftProxyOutput,
   familyToNft,
@@ -150,18 +150,15 @@ type Apply = (script: string) => Promise<void>;
  */
 export async function listMissingFeatures(apply: Apply, limitMs: number): Promise<MissingFeatures> {
   const canReadBack = await readsVerdictMaps(apply, limitMs);
-  const entries: [Family, NftFeature[]][] = [];
-  for (const family of families) {
-    const missing = await listRefused(family, limitMs);
-    entries.push([
-      family,
-      canReadBack || missing.isTableRefused ? missing.features : [...missing.features, 'verdict map'],
-    ]);
-  }
-  return Object.fromEntries(entries) as Record<Family, NftFeature[]>;
+  const list = async (family: Family): Promise<readonly NftFeature[]> => {
+    const refused = await listRefused(family, limitMs);
+    return canReadBack || refused === null ? (refused ?? []) : [...refused, 'verdict map'];
+  };
+  return { ipv4: await list('ipv4'), ipv6: await list('ipv6') };
 }
 
-async function listRefused(family: Family, limitMs: number) {
+/** Null where the table itself is refused. */
+async function listRefused(family: Family, limitMs: number): Promise<NftFeature[] | null> {
   const rules = nftFeatures
     .filter((feature) => feature !== 'verdict map')
     .map((feature) => ({ feature, rule: featureToRule[feature](family) }));
@@ -169,11 +166,11 @@ async function listRefused(family: Family, limitMs: number) {
     const texts = asked.map(({ rule }) => rule);
     return (await checkScript(printTrial(family, texts), limitMs)) === null;
   };
+  if (await ask(rules)) return [];
+  if (!(await ask([]))) return null;
   const features: NftFeature[] = [];
-  if (await ask(rules)) return { isTableRefused: false, features };
-  if (!(await ask([]))) return { isTableRefused: true, features };
   for (const one of rules) if (!(await ask([one]))) features.push(one.feature);
-  return { isTableRefused: false, features };
+  return features;
 }
 
 function printTrial(family: Family, rules: readonly string[]): string {

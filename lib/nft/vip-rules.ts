@@ -99,13 +99,15 @@ export function removeVipsFromNft(
   const reduced = [...seen.chains]
     .filter(([name]) => !name.startsWith('VIPNAT-'))
     .flatMap(([name, { hook, rules }]) => {
-      const kept = rules.filter((text) => !isAbout(text, vips));
+      const kept = rules.filter((text) => !isAboutAny(vips, / jump (\S+)/.exec(text)?.[1], readVip(text)));
       return kept.length === rules.length
         ? []
         : [[name, { hook, rules: rewrite(name, rules, kept) }] as const];
     });
   if (chains.length === 0 && reduced.length === 0) return nothing;
-  if (!hasOthers(seen, gone)) return diffNftTable({ family, wanted: null, seen }, () => false);
+  const isOther = (name: string) => name.startsWith('VIPNAT-') && !gone.includes(name);
+  if (![...seen.chains.keys()].some(isOther))
+    return diffNftTable({ family, wanted: null, seen }, () => false);
   const without = <T>(all: ReadonlyMap<string, T>, names: readonly string[]) =>
     [...all].filter(([name]) => !names.includes(name));
   const wanted: NftTable = {
@@ -120,14 +122,6 @@ export function removeVipsFromNft(
     })),
     changes: orderChanges(diffObjects(nameOwnTable(family), { wanted, seen })),
   };
-}
-
-function hasOthers({ chains }: NftTable, gone: readonly string[]): boolean {
-  return [...chains.keys()].some((name) => name.startsWith('VIPNAT-') && !gone.includes(name));
-}
-
-function isAbout(text: string, vips: readonly Endpoint[]): boolean {
-  return isAboutAny(vips, / jump (\S+)/.exec(text)?.[1], readVip(text));
 }
 
 /** Signatures count the rules before: those that stay get new ones. A chain that somebody edited, or another version wrote, keeps its texts. */
@@ -152,13 +146,13 @@ function render(name: string, rules: readonly string[]): readonly string[] | nul
   return renderNftTable(first.family, balances)?.chains.get(name)?.rules ?? null;
 }
 
-/** A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. */
-export type TableBalance = Pick<Balance, 'vip' | 'masquerade' | 'apiservers'> & Targets;
-
-/** None leaves new connections to whoever holds the VIP. */
-type Targets = Pick<Translation, 'backends' | 'weights'> & Pick<InstalledBalance, 'affinitySeconds'>;
-
-type Translation = Extract<Route, { kind: 'translate' }>;
+/**
+ * A balance that a table of its own can hold: kube-proxy's chains are in another table, out of reach. No backend leaves new connections to
+ * whoever holds the VIP.
+ */
+export type TableBalance = Pick<Balance, 'vip' | 'masquerade' | 'apiservers'> &
+  Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'weights'> &
+  Pick<InstalledBalance, 'affinitySeconds'>;
 
 /** Before iptables' filter chains at 0. */
 const filterPriority = -5;
@@ -168,7 +162,10 @@ const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
 
 /** A balance for a table; a chain of kube-proxy's cannot be joined from there. */
 export function toTableBalance({ vip, masquerade, route, apiservers }: Balance): TableBalance {
-  return { vip, masquerade, apiservers, ...listBackends(route) };
+  const common = { vip, masquerade, apiservers };
+  if (route.kind === 'jump') return { ...common, backends: [], affinitySeconds: null };
+  const { backends, weights, affinitySeconds = null } = route;
+  return { ...common, backends, weights, affinitySeconds };
 }
 
 /** One family's table, as it shall be; null for no VIPs. Pure. */
@@ -227,12 +224,6 @@ export function printNftTable(family: Family, { sets, chains }: NftTable): strin
   ];
   // Adding before deleting makes the script work whether or not the table exists.
   return [`table ${table}`, `delete table ${table}`, `table ${table} {`, ...blocks, '}', ''].join('\n');
-}
-
-function listBackends(route: Route): Targets {
-  if (route.kind === 'jump') return { backends: [], affinitySeconds: null };
-  const { backends, weights, affinitySeconds = null } = route;
-  return { backends, weights, affinitySeconds };
 }
 
 /** Each rule ends with the comment that it is known by. */
