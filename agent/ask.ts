@@ -158,12 +158,8 @@ export function readAgentHealthAnswer(json: unknown): HealthView | null {
 }
 
 /** The keys are those that agents of every version report. */
-function toAnswer({
-  staleConnections: hanging,
-  unconfirmedFailure: unconfirmed,
-  isUnresponsive: isUnheard,
-  ...same
-}: Health): z.infer<typeof apiserver> {
+function toAnswer({ staleConnections: hanging, ...health }: Health): z.infer<typeof apiserver> {
+  const { unconfirmedFailure: unconfirmed, isUnresponsive: isUnheard, ...same } = health;
   return { ...same, hanging, unconfirmed, isUnheard };
 }
 

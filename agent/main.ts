@@ -286,9 +286,6 @@ export type HostObservation = Assessment['observation'];
 /** How one apiserver is, by its probes. */
 export type ApiserverHealth = NonNullable<ReturnType<Assessment['health']['get']>>;
 
-/** Its state, as one word. */
-export type ApiserverState = ApiserverHealth['state'];
-
 /** What a plan is printed from: a reading of the host, or what options alone say. */
 export type PlannedRules = ReturnType<typeof planOffline>;
 
@@ -306,9 +303,6 @@ export async function readStatus(config: Config, notify: Notify): Promise<HostSt
   ]);
   return toHostStatus(reading, { agent, activity, drain, ...findings });
 }
-
-/** One backend of a VIP, as `status` shows it. */
-export type BackendStatus = HostStatus['vips'][number]['backends'][number];
 
 /** What a cleanup is about. */
 export interface CleanupRequest {

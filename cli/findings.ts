@@ -47,12 +47,8 @@ const unreadRoutes: LocalClientWarning = {
 };
 
 function describeChange(change: LocalRouteChange): LocalClientWarning {
-  const {
-    kind,
-    route: { address, source },
-    reason,
-    command,
-  } = change;
+  const { kind, route, reason, command } = change;
+  const { address, source } = route;
   const text =
     kind === 'add'
       ? `this host connects to ${address} from ${address} itself: these connections hang when the VIP moves`
@@ -73,11 +69,8 @@ export function describeSources(reading: Pick<HostReading, 'decisions' | 'source
 
 /** The virtual IPs that vipnat's rules on this host are about, and that the configuration does not name; sorted. Pure. */
 export function listUnnamedVips(reading: Pick<HostReading, 'observation' | 'decisions'>): Endpoint[] {
-  const {
-    observation: { rulesets, nftRulesets },
-    decisions,
-  } = reading;
-  const named = new Set(decisions.map(({ vip }) => formatEndpoint(vip)));
+  const { rulesets, nftRulesets } = reading.observation;
+  const named = new Set(reading.decisions.map(({ vip }) => formatEndpoint(vip)));
   const seen = [...rulesets.flatMap(readFromIptables), ...nftRulesets.flatMap(readFromNft)];
   const others = new Map(seen.map((vip) => [formatEndpoint(vip), vip]));
   return sortEndpoints([...others].filter(([text]) => !named.has(text)).map(([, vip]) => vip));

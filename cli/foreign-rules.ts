@@ -42,14 +42,13 @@ const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
  * drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
  * for. Pure.
  */
-export function findDropRules({
-  decisions,
-  observation: { rulesets },
-}: Pick<HostReading, 'decisions'> & {
-  readonly observation: Pick<HostReading['observation'], 'rulesets'>;
-}): DropRule[] {
-  return rulesets.flatMap((ruleset) => {
-    const balances = decisions
+export function findDropRules(
+  reading: Pick<HostReading, 'decisions'> & {
+    readonly observation: { readonly rulesets: readonly Ruleset[] };
+  },
+): DropRule[] {
+  return reading.observation.rulesets.flatMap((ruleset) => {
+    const balances = reading.decisions
       .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
       .map(({ vip, backends }): Balance => ({
         ...{ vip, apiservers: backends, masquerade: 'own' },

@@ -138,13 +138,11 @@ export function formatSince(since: string | null, nowMs: number): string {
 }
 
 /** A node whose Lease has run out. */
-export function describeNoAnswer({
-  node,
-  msSinceRenewal: ms,
-}: {
+export function describeNoAnswer(silent: {
   readonly node: string;
   readonly msSinceRenewal: number | null;
 }): string {
+  const { node, msSinceRenewal: ms } = silent;
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 

@@ -13,13 +13,7 @@ import {
 import { isatty } from 'node:tty';
 import { fstatSync } from 'node:fs';
 import { constants } from 'node:os';
-import {
-  type Environment,
-  type ConfigReading,
-  configVariable,
-  readConfig,
-  type Flags,
-} from '../config/load.ts';
+import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
 import { version, toAscii, exitStatuses, toPrintableLine, findNearest } from '../lib/text.ts';
 import {
   type PlainContext,
@@ -106,7 +100,11 @@ export async function runProgram(host: ProgramHost): Promise<number> {
       refuseProblems(call.problems);
       return await command.run(toContext(call, host));
     }
-    form = guessForm(command, call, host.environment);
+    // Before the configuration is read: what a flag or a variable says.
+    form = toForm(command, call, {
+      logLevel: call.flags['logLevel'] ?? host.environment['VIPNAT_LOG_LEVEL'],
+      logFormat: call.flags['logFormat'] ?? host.environment['VIPNAT_LOG_FORMAT'],
+    });
     const { config, given } = await checkConfig(command, call, host);
     form = toForm(command, call, config);
     return await command.run({ ...toContext(call, host), config, given, flags: call.flags });
@@ -133,14 +131,6 @@ function refuseProblems(problems: readonly string[]): void {
 
 function readHostScreen({ environment, terminal }: ProgramHost, colour: ColourChoice): Screen {
   return readScreen(environment, terminal?.() ?? { isTerminal: false, columns: null }, colour);
-}
-
-/** Before the configuration is read: what a flag or a variable says. */
-function guessForm(command: ConfiguredCommand, call: CallInvocation, environment: Environment): ErrorForm {
-  return toForm(command, call, {
-    logLevel: call.flags['logLevel'] ?? environment['VIPNAT_LOG_LEVEL'],
-    logFormat: call.flags['logFormat'] ?? environment['VIPNAT_LOG_FORMAT'],
-  });
 }
 
 function toForm(

@@ -122,7 +122,7 @@ function describeVip(vip: VipStatus, now: Date): object {
 }
 
 /** One apiserver as a VIP sees it. */
-interface BackendStatus {
+export interface BackendStatus {
   readonly endpoint: Endpoint;
   readonly isLocal: boolean;
   readonly state: HealthState;

@@ -24,7 +24,6 @@ interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
 }
 
 type Reset = RulesRemoval['resets'][number];
-type RouteChange = RulesRemoval['routes'][number];
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
@@ -34,7 +33,7 @@ export function formatRemoval(removal: Removal): string {
     ...plan.tables.map(describePart),
     ...listWholeTables(removal).map((table) => `the table (${table}, nft)`),
     ...balancerChains.map((tool) => `the chain ${balancerChain} (filter, ${tool})`),
-    ...routes.map(describeRoute),
+    ...routes.map(({ route }) => `the local route of ${route.address} with the source ${route.source}`),
     ...drainFiles.map((file) => `the file ${file}`),
   ];
   const isNothing = parts.length === 0;
@@ -113,10 +112,6 @@ function removeChain(tool: string): string[] {
   return [`-D FORWARD -j ${balancerChain}`, `-F ${balancerChain}`, `-X ${balancerChain}`].map(
     (words) => `${tool} -t filter ${words}`,
   );
-}
-
-function describeRoute({ route: { address, source } }: RouteChange): string {
-  return `the local route of ${address} with the source ${source}`;
 }
 
 function describeReset({ vip, connections }: Reset, dryRun: boolean): string {

@@ -1,6 +1,7 @@
 import {
   type HostStatus,
   type VipStatus,
+  type BackendStatus,
   isKeepalivedSeen,
   toVrrpState,
   isInTrouble,
@@ -28,7 +29,6 @@ import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../
 import { findDropRules, describeDropRule } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, formatDocument, exitStatuses } from '../../lib/text.ts';
-import type { ApiserverState, BackendStatus } from '../../agent/main.ts';
 import { type HostBalancer, isUsed, findTrouble, nameTable, nameTables } from '../../lib/api/balancer.ts';
 import {
   json,
@@ -156,7 +156,7 @@ const leastReasonWidth = 24;
 
 const margin = '  ';
 
-const stateToTone: Readonly<Partial<Record<ApiserverState, Tone>>> = {
+const stateToTone: Readonly<Partial<Record<BackendStatus['state'], Tone>>> = {
   ready: 'good',
   draining: 'doubtful',
   dead: 'bad',

@@ -72,8 +72,7 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
     const near = waiting.get(service.metadata.namespace) ?? [];
     const gated = addGates(listPods(chooseFamily(own)), early, near, listCandidates(addresses, reports));
     const pods = addDrains(gated, key, reports);
-    const parts = { service, key, addresses, pods, devices: ofDevices };
-    const facts = { ...parts, slices: own, earlySlices: early };
+    const facts = { service, key, addresses, pods, devices: ofDevices, slices: own, earlySlices: early };
     return { ...facts, ...judgeService(facts, cluster) };
   });
   const visible = views.filter((view) => view !== null);

@@ -242,14 +242,10 @@ type Question = Pick<NetlinkRequest, 'isDump' | 'visit' | 'read'>;
 
 async function exchange(
   socket: RawNetlinkSocket,
-  {
-    bytes,
-    isDump,
-    visit,
-    read = visit === undefined ? parseMessages : visitWith(visit),
-  }: Question & { bytes: Buffer },
+  { bytes, isDump, visit, read: given }: Question & { readonly bytes: Buffer },
   sequence: number,
 ): Promise<readonly NetlinkMessage[]> {
+  const read = given ?? (visit === undefined ? parseMessages : visitWith(visit));
   const { promise, resolve, reject } = Promise.withResolvers<readonly NetlinkMessage[]>();
   const messages: NetlinkMessage[] = [];
   // What throws in a 'message' handler aborts the process (netlink 0.3.0): all of it stays within the promise.
