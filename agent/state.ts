@@ -13,7 +13,7 @@ import type { Clock } from '../lib/clock.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { join, dirname } from 'node:path';
-import { replaceFile, readIfThere } from '../lib/files.ts';
+import { replaceFile, readIfThere, orThrow } from '../lib/files.ts';
 import { type FileHandle, stat } from 'node:fs/promises';
 import type { Stats } from 'node:fs';
 import * as z from 'zod/mini';
@@ -205,14 +205,10 @@ export function createEndpointStore(folder: string): EndpointStore {
       if (typeof saved === 'string') throw unreadable(`${location} ${saved}`);
       return saved;
     },
-    async save(saved) {
-      try {
-        await replaceFile(location, formatEndpointFile(saved));
-      } catch (error) {
-        const what = `writing ${location} failed (${describeCause(error)})`;
-        const next = 'vipnat continues, but after a reboot it cannot read the apiservers from this file';
-        throw new VipnatError('STATE_NOT_WRITTEN', `${what}. ${next}`, { cause: error });
-      }
+    save: (saved) => {
+      const next = 'vipnat continues, but after a reboot it cannot read the apiservers from this file';
+      const work = replaceFile(location, formatEndpointFile(saved));
+      return orThrow(work, 'STATE_NOT_WRITTEN', (why) => `writing ${location} failed (${why}). ${next}`);
     },
   };
 }

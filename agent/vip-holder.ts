@@ -303,7 +303,9 @@ export class DuplicateOwners {
       this.#isFailing = false;
       if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
-      if (!this.#isFailing && !this.#isStopped) this.#reportNotAsked(error);
+      const reason = error instanceof Error ? error.message : String(error);
+      const line = `vipnat cannot ask whether another host holds the virtual IP: ${reason}`;
+      if (!this.#isFailing && !this.#isStopped) this.#ports.logger.debug(line);
       this.#isFailing = true;
     }
   }
@@ -341,11 +343,6 @@ export class DuplicateOwners {
     const line = `two hosts hold ${address}: this node, and the host with MAC ${mac}, which answers ARP for it`;
     logger.error(`${line}. Clients reach either host at random. vipnat doctor says what to do`);
     events.record('VipConflict', line);
-  }
-
-  #reportNotAsked(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.#ports.logger.debug(`vipnat cannot ask whether another host holds the virtual IP: ${reason}`);
   }
 }
 

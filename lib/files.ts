@@ -77,44 +77,41 @@ export function createDrainStore(folder: string): DrainStore {
   const location = join(folder, 'drained');
   return {
     location,
-    load: orThrow(
-      'STATE_UNREADABLE',
-      (why) => `${location} cannot be read (${why})`,
-      async () => {
-        const text = await readIfThere(location, { maxBytes: maxDrainBytes });
-        if (text === null) return null;
-        const lines = text.split('\n');
-        // Without a date where it was made by hand.
-        const since = toDate(lines[0] ?? '') ?? (await stat(location)).mtime;
-        // None, and one that was torn, are no date.
-        const stays = lines.find((one) => one.startsWith(vipStays))?.slice(vipStays.length) ?? '';
-        return { since, vipStaysSince: toDate(stays) };
-      },
-    ),
+    load: () =>
+      orThrow(loadDrain(location), 'STATE_UNREADABLE', (why) => `${location} cannot be read (${why})`),
     save: (since) => {
       const what = `${since === null ? 'removing' : 'writing'} ${location} failed`;
-      const act = () =>
-        since === null ? removeFile(location) : replaceFile(location, `${since.toISOString()}\n`);
-      return orThrow('STATE_NOT_WRITTEN', (why) => `${what} (${why}). Nothing changed`, act)();
+      const work = since === null ? removeFile(location) : replaceFile(location, `${since.toISOString()}\n`);
+      return orThrow(work, 'STATE_NOT_WRITTEN', (why) => `${what} (${why}). Nothing changed`);
     },
     addVipStays: (since) => {
       const next = 'The next agent tries again to give the virtual IPs up';
-      const act = () => append(location, `\n${vipStays}${since.toISOString()}\n`);
-      return orThrow('STATE_NOT_WRITTEN', (why) => `writing ${location} failed (${why}). ${next}`, act)();
+      const work = append(location, `\n${vipStays}${since.toISOString()}\n`);
+      return orThrow(work, 'STATE_NOT_WRITTEN', (why) => `writing ${location} failed (${why}). ${next}`);
     },
   };
 }
 
-/** Does it, and says of an error what could not be done. */
-function orThrow<Result>(
+async function loadDrain(location: string): Promise<Drain | null> {
+  const text = await readIfThere(location, { maxBytes: maxDrainBytes });
+  if (text === null) return null;
+  const lines = text.split('\n');
+  // Without a date where it was made by hand.
+  const since = toDate(lines[0] ?? '') ?? (await stat(location)).mtime;
+  // None, and one that was torn, are no date.
+  const stays = lines.find((one) => one.startsWith(vipStays))?.slice(vipStays.length) ?? '';
+  return { since, vipStaysSince: toDate(stays) };
+}
+
+/** What the work answers; of an error it says by this code, with the error's own, what could not be done. */
+export function orThrow<T>(
+  work: Promise<T>,
   code: ErrorCode,
   toMessage: (why: string) => string,
-  act: () => Promise<Result>,
-): () => Promise<Result> {
-  return () =>
-    act().catch((error: unknown) => {
-      throw new VipnatError(code, toMessage(describeCause(error)), { cause: error });
-    });
+): Promise<T> {
+  return work.catch((error: unknown) => {
+    throw new VipnatError(code, toMessage(describeCause(error)), { cause: error });
+  });
 }
 
 /** How the line begins that says so. */

@@ -364,25 +364,18 @@ export function startPoll<T extends string | number | null>(options: PollOptions
   let sampling = sample();
   const ready = sampling;
 
-  function compare(now: T): void {
-    const isChange = seen !== undefined && seen !== now;
-    isFailing = false;
-    seen = now;
-    if (isChange) options.onChange();
-  }
-
-  function report(error: unknown): void {
-    if (isFailing) return;
-    isFailing = true;
-    options.onProblem(toVipnatError(error, 'NETLINK_FAILED', "reading the kernel's state"));
-  }
-
   async function sample(): Promise<void> {
     const [result] = await Promise.allSettled([options.sample()]);
     // Stopped meanwhile: an answer that comes late is nobody's.
     if (isStopped) return;
-    if (result.status === 'fulfilled') compare(result.value);
-    else report(result.reason);
+    const wasFailing = isFailing;
+    isFailing = result.status === 'rejected';
+    if (result.status === 'fulfilled') {
+      const before = seen;
+      seen = result.value;
+      if (before !== undefined && before !== seen) options.onChange();
+    } else if (!wasFailing)
+      options.onProblem(toVipnatError(result.reason, 'NETLINK_FAILED', "reading the kernel's state"));
     cancel = options.clock.schedule(untilNextMultiple(options.clock.now(), options.everyMs(seen)), () => {
       sampling = sample();
     });
