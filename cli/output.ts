@@ -138,11 +138,11 @@ export function formatSince(since: string | null, nowMs: number): string {
 }
 
 /** A node whose Lease has run out. */
-export function describeNoAnswer(silent: {
+export function describeNoAnswer(unresponsive: {
   readonly node: string;
   readonly msSinceRenewal: number | null;
 }): string {
-  const { node, msSinceRenewal: ms } = silent;
+  const { node, msSinceRenewal: ms } = unresponsive;
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 
