@@ -93,8 +93,8 @@ function listFiltered(output: SaveOutput): string[] {
   return chains.flatMap(([, rules]) => rules.flatMap((rule) => readVip(rule)?.address ?? []));
 }
 
-/** How a balancer does: what its metrics and probes say. */
-export interface BalancerState {
+/** How a balancer does: what it knows itself. */
+export interface BalancerProgress {
   /** Services that have rules in the tables. */
   readonly services: number;
   readonly elements: number;
@@ -108,6 +108,16 @@ export interface BalancerState {
   readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** When the last sync succeeded; null before. */
   readonly syncedAt: Date | null;
+  /** Of this node; null where it has none, or is not known. */
+  readonly zone: string | null;
+  /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
+  readonly endings: NodeEndings;
+  /** Whether no controller leads, see `ControllerWatch`. */
+  readonly isControllerAway: boolean;
+}
+
+/** The same with what others know: what its metrics and probes say. */
+export interface BalancerState extends BalancerProgress {
   /** Null before the first sync. */
   readonly mode: NodeMode | null;
   /** The seats that this node may hold: `POOL/INDEX`. */
@@ -118,13 +128,7 @@ export interface BalancerState {
   readonly isWatched: boolean | null;
   readonly behindMs: number;
   readonly draining: readonly DrainingEndpoint[];
-  /** Of this node; null where it has none, or is not known. */
-  readonly zone: string | null;
-  /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
-  readonly endings: NodeEndings;
-  /** Whether no controller leads, see `ControllerWatch`. */
-  readonly isControllerAway: boolean;
-  readonly counts: BalancerCounts;
+  readonly counts: BalancerCounter['counts'];
   /** Nodes that do not answer this one. */
   readonly outages: NodeOutages;
   /** Nodes that never answered this one, and where they were asked; they stay in use. */
@@ -133,29 +137,7 @@ export interface BalancerState {
   readonly nodes: { readonly asked: number; readonly probes: number };
 }
 
-/** What of it the balancer itself knows. */
-export type BalancerProgress = Pick<
-  BalancerState,
-  | 'services'
-  | 'elements'
-  | 'left'
-  | 'isFollowing'
-  | 'kinds'
-  | 'syncedAt'
-  | 'unreadable'
-  | 'zone'
-  | 'endings'
-  | 'isControllerAway'
->;
-
-/** What a balancer has done since its start. */
-interface BalancerCounts {
-  readonly changes: number;
-  readonly repairs: number;
-  readonly failures: ReadonlyMap<ErrorCode, number>;
-}
-
-/** Counts. How long a change took is for `time`, in seconds. */
+/** Counts what a balancer has done since its start. How long a change took is for `time`, in seconds. */
 export class BalancerCounter {
   readonly #time: (seconds: number) => void;
   readonly #failures = new Map<ErrorCode, number>();
@@ -166,7 +148,7 @@ export class BalancerCounter {
     this.#time = time;
   }
 
-  get counts(): BalancerCounts {
+  get counts(): Readonly<{ changes: number; repairs: number; failures: ReadonlyMap<ErrorCode, number> }> {
     return { changes: this.#changes, repairs: this.#repairs, failures: this.#failures };
   }
 
@@ -448,11 +430,7 @@ export interface Renewal {
   readonly text: string;
 }
 
-/** What the caller supplies. */
-interface LeaseValidityPorts {
-  readonly clock: Clock;
-  /** As the API names this node. */
-  readonly node: string;
+interface LeaseValidityPorts extends Pick<ReporterPorts, 'clock' | 'node'> {
   /** Called when the Lease is to be renewed soon: something waits for it. */
   readonly onNeeded: () => void;
 }
