@@ -30,7 +30,6 @@ import {
   methods,
   findUnknownMethod,
 } from '../../lib/api/service.ts';
-import type { NftFeature, MissingFeatures } from '../../lib/kernel/nftables.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { nameTunnelFilter } from '../../lib/kernel/forwarding.ts';
 import { countHashSlots, maxSlots } from '../table/slots.ts';
@@ -70,8 +69,6 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
   };
 }
 
-const tooManyRanges = `it has more than ${maxSourceRanges} source ranges`;
-
 /**
  * The ports of a Service that this node balances. A port of policy Local without a pod here, but with one elsewhere, is only sent on:
  * kube-proxy's rules know what to do with connections of this node itself. None is where the Service asks for kube-proxy.
@@ -81,7 +78,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   const addresses = balanced.addresses[family];
   if (addresses.length === 0 || isLeftToKubeProxy(service)) return noBalance;
   const ranges = readSourceRanges(service.spec.loadBalancerSourceRanges);
-  const left = ranges.isTooLong ? tooManyRanges : describeExcess(balanced);
+  const left = describeExcess(balanced) ?? describeWithheld(balanced);
   if (left !== null) return { ...noBalance, left };
   const refused: string[] = [];
   const general = {
@@ -170,6 +167,8 @@ function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec'
 
 /** What the rules of a port need of nft and the kernel. */
 
+type NftFeature = NonNullable<Place['missing']>[Family][number];
+
 /** What people have to do about one that is missing, as a clause. */
 const featureToText: Readonly<Record<NftFeature, string>> = {
   fib: 'the kernel has no nft_fib',
@@ -181,7 +180,7 @@ const featureToText: Readonly<Record<NftFeature, string>> = {
 };
 
 /** Why a Service with these ports cannot be in the tables here: a clause; null where nothing is missing. Pure. */
-function describeMissing(ports: readonly PortBalance[], missing: MissingFeatures | undefined): string | null {
+function describeMissing(ports: readonly PortBalance[], missing: Place['missing']): string | null {
   if (missing === undefined) return null;
   const lacking = ports.flatMap((port) =>
     missing[port.family]
@@ -300,11 +299,11 @@ const ofCount = 10;
 
 /** Why a Service is too large for the tables: a clause; null where it is not. Pure. */
 function describeExcess(balanced: BalancedService): string | null {
-  if (countParts(balanced) <= maxParts) return describeWithheld(balanced);
-  const [{ spec }, count] = [
-    balanced.service,
-    balanced.slices.flatMap((slice) => slice.endpoints ?? []).length,
-  ];
+  const { spec } = balanced.service;
+  if (readSourceRanges(spec.loadBalancerSourceRanges).isTooLong)
+    return `it has more than ${maxSourceRanges} source ranges`;
+  if (countParts(balanced) <= maxParts) return null;
+  const count = balanced.slices.flatMap((slice) => slice.endpoints ?? []).length;
   return `${count} endpoints of each of ${spec.ports?.length ?? 0} ports are more than its tables can have`;
 }
 
@@ -343,8 +342,8 @@ type NamedService = readonly [service: string, balanced: BalancedService | null]
 
 /** Takes Services as they come and go. */
 export class MemoryBudget {
-  /** Services to their ports that have memories, to how many. */
-  readonly #given = new Map<string, Map<string, number>>();
+  /** Services to their ports that have memories, each as often as it has one. */
+  readonly #given = new Map<string, readonly string[]>();
   /** Services that have not got all, to how many they lack. */
   readonly #waiting = new Map<string, number>();
   #left = maxMemories;
@@ -356,20 +355,17 @@ export class MemoryBudget {
       const [, family = '', port = '', service = ''] =
         /^(\S+) [^/]+\/(([^/]+\/[^/]+).*)\/\d+$/.exec(name) ?? [];
       if (!there.has(service)) continue;
-      const ports = this.#given.get(service) ?? new Map<string, number>();
-      const id = `${family} ${port}`;
-      this.#given.set(service, ports.set(id, (ports.get(id) ?? 0) + 1));
+      this.#given.set(service, [...(this.#given.get(service) ?? []), `${family} ${port}`]);
       this.#left -= 1;
     }
   }
 
   /** The same Services, the oldest ones first: each with the ports that get no memory. */
   admit(services: readonly NamedService[]): NamedService[] {
-    return services.toSorted(compareAge).map(([service, balanced]) => {
-      const withheld = this.#give(
-        service,
-        balanced === null ? new Map<string, number>() : listMemories(balanced),
-      );
+    const isOlder = (one: NamedService, other: NamedService) => describeAge(one) < describeAge(other);
+    const sorted = services.toSorted((one, other) => (isOlder(one, other) ? -1 : 1));
+    return sorted.map(([service, balanced]) => {
+      const withheld = this.#give(service, balanced === null ? [] : listMemories(balanced));
       return [service, balanced === null ? null : { ...balanced, withheld }];
     });
   }
@@ -379,47 +375,39 @@ export class MemoryBudget {
     return [...this.#waiting].filter(([, lacking]) => lacking <= this.#left).map(([service]) => service);
   }
 
-  #give(service: string, wanted: Map<string, number>): ReadonlySet<string> {
-    const before = this.#given.get(service) ?? new Map<string, number>();
-    const kept = new Map([...wanted].filter(([port]) => before.has(port)));
-    this.#left += sum(before);
-    const given = sum(wanted) <= this.#left ? wanted : kept;
-    this.#left -= sum(given);
+  #give(service: string, wanted: readonly string[]): ReadonlySet<string> {
+    const before = this.#given.get(service) ?? [];
+    const known = new Set(before);
+    this.#left += before.length;
+    const given = wanted.length <= this.#left ? wanted : wanted.filter((port) => known.has(port));
+    this.#left -= given.length;
     this.#given.set(service, given);
-    this.#waiting.set(service, sum(wanted) - sum(given));
-    if (given.size === 0) this.#given.delete(service);
-    if (given.size === wanted.size) this.#waiting.delete(service);
-    return new Set([...wanted.keys()].filter((port) => !given.has(port)));
+    this.#waiting.set(service, wanted.length - given.length);
+    if (given.length === 0) this.#given.delete(service);
+    if (given.length === wanted.length) this.#waiting.delete(service);
+    const having = new Set(given);
+    return new Set(wanted.filter((port) => !having.has(port)));
   }
 }
 
 /** The same on each node: by the objects alone. */
-function compareAge([key, one]: NamedService, [otherKey, other]: NamedService): number {
-  const describe = (name: string, balanced: BalancedService | null) =>
-    `${balanced?.service.metadata.creationTimestamp ?? ''} ${name}`;
-  return describe(key, one) < describe(otherKey, other) ? -1 : 1;
+function describeAge([service, balanced]: NamedService): string {
+  return `${balanced?.service.metadata.creationTimestamp ?? ''} ${service}`;
 }
 
-function sum(counts: ReadonlyMap<string, number>): number {
-  return [...counts.values()].reduce((total, count) => total + count, 0);
-}
-
-/** How many memories each port has: of connections with policy Local, of clients with ClientIP, and of their nodes with both. */
-function listMemories(balanced: BalancedService): Map<string, number> {
+/** Each port as often as it has a memory: of connections with policy Local, of clients with ClientIP, and of their nodes with both. */
+function listMemories(balanced: BalancedService): string[] {
   const { service, addresses } = balanced;
   const { keepsClient, affinitySeconds } = describeService(service);
   const ofClients = affinitySeconds === null ? 0 : 1;
   const count = keepsClient ? 1 + 2 * ofClients : ofClients;
   const used = families.filter((family) => addresses[family].length > 0);
   // Whoever is left for another reason takes none away from others.
-  const isLong =
-    readSourceRanges(service.spec.loadBalancerSourceRanges).isTooLong || countParts(balanced) > maxParts;
-  if (count === 0 || isLong || isLeftToKubeProxy(service)) return new Map();
-  return new Map(
-    (service.spec.ports ?? []).flatMap((port) =>
-      used.map((family) => [nameMemory(service, family, port), count] as const),
-    ),
+  if (count === 0 || describeExcess(balanced) !== null || isLeftToKubeProxy(service)) return [];
+  const named = (service.spec.ports ?? []).flatMap((port) =>
+    used.map((family) => nameMemory(service, family, port)),
   );
+  return [...new Set(named)].flatMap((name) => Array<string>(count).fill(name));
 }
 
 /** As the names of memories have it. */
@@ -429,7 +417,7 @@ function nameMemory({ metadata }: Service, family: Family, { protocol, port }: S
 
 function describeWithheld(balanced: BalancedService): string | null {
   const count = balanced.withheld?.size ?? 0;
-  return count > 0 && count === listMemories(balanced).size ? allTaken : null;
+  return count > 0 && count === new Set(listMemories(balanced)).size ? allTaken : null;
 }
 
 function describeNew(name: string, withheld: ReadonlySet<string> = new Set()): string[] {
