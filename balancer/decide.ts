@@ -10,12 +10,10 @@ import {
   type NodeOutages,
   type Place,
 } from './services/backends.ts';
-import type { ServiceSlice } from '../lib/api/service.ts';
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import type { NodeWatch } from './nodes/health.ts';
 import type { FollowedObjects } from './services/follow.ts';
 import type { SyncLog } from './log.ts';
-import type { MissingFeatures } from '../lib/kernel/nftables.ts';
 import {
   isLeftToKubeProxy,
   balanceFamilies,
@@ -210,7 +208,7 @@ class NodeUsers {
   }
 
   /** Takes the endpoints of a Service; none for one that is not balanced. */
-  note(service: string, slices: readonly ServiceSlice[]): void {
+  note(service: string, slices: BalancedService['slices']): void {
     const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
     const nodes = new Set(endpoints.flatMap(({ nodeName }) => nodeName ?? []));
     const before = this.#serviceToNodes.get(service) ?? new Set();
@@ -230,6 +228,8 @@ class NodeUsers {
   }
 }
 
+type MissingFeatures = NonNullable<Place['missing']>;
+
 /** Somebody loads a module of the kernel, or replaces nft. */
 const missingPaceMs = 600_000;
 
@@ -238,7 +238,8 @@ export class Decider {
   readonly #ports: DecidePorts;
   readonly #objects: FollowedObjects;
   readonly #log: SyncLog;
-  readonly #addresses: OwnAddresses;
+  /** This host's own. */
+  readonly addresses: OwnAddresses;
   readonly #users = new NodeUsers();
   readonly #paths: RelayPaths;
   readonly #left = new Map<string, string>();
@@ -256,21 +257,14 @@ export class Decider {
     this.#ports = ports;
     this.#objects = objects;
     this.#log = log;
-    this.#addresses = new OwnAddresses(ports);
-    this.#paths = new RelayPaths(ports, (services) => {
-      objects.touch(services);
-    });
+    this.addresses = new OwnAddresses(ports);
+    this.#paths = new RelayPaths(ports, objects.touch.bind(objects));
   }
 
   /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */
   isLeft(service: string): boolean {
     const found = this.#objects.index.find(service);
     return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
-  }
-
-  /** See `OwnAddresses`. */
-  turnedAt(vip: string): number {
-    return this.#addresses.turnedAt(vip);
   }
 
   /** Asks the kernel no more. */
@@ -289,7 +283,7 @@ export class Decider {
     const { zone, vips, endings } = index;
     const missing = await this.#findMissing();
     const found = this.#budget === null ? await this.#ports.listMemories() : [];
-    const { moved, areLinksOther, ...host } = await this.#addresses.read(vips);
+    const { moved, areLinksOther, ...host } = await this.addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];
     const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing };
@@ -324,10 +318,9 @@ export class Decider {
     this.#paths.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
     this.#log.decided(service, refused, remarks, left);
-    if (left === null) this.#left.delete(service);
-    else this.#left.set(service, left);
-    if (dropping === null) this.#dropping.delete(service);
-    else this.#dropping.set(service, dropping);
+    for (const [clauses, clause] of [[this.#left, left] as const, [this.#dropping, dropping] as const])
+      if (clause === null) clauses.delete(service);
+      else clauses.set(service, clause);
     return ports;
   }
 }

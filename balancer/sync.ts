@@ -1,8 +1,7 @@
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
 import { type Cancel, type Clock, backOff } from '../lib/clock.ts';
 import type { BalancerCounter, BalancerProgress } from './report.ts';
-import type { NodeReport, DrainingEndpoint, AwaitedVersion } from '../lib/api/node.ts';
-import type { AddressPool, VirtualIp } from '../lib/api/vipnat.ts';
+import type { NodeReport, AwaitedVersion } from '../lib/api/node.ts';
 import { Programmer, IsolatedWrites } from './table/programmer.ts';
 import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
 import type { Balances } from './services/backends.ts';
@@ -13,7 +12,6 @@ import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts'
 import { SyncLog } from './log.ts';
 import { Decider, type DecidePorts } from './decide.ts';
 import type { Source } from '../lib/kernel/watch.ts';
-import { toKey } from '../lib/kubernetes/client.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
 /** What the caller supplies. */
@@ -29,17 +27,14 @@ export interface BalancerPorts extends Omit<DecidePorts, 'listMemories'>, Omit<F
 }
 
 /** What this node has to do with, and what its kernel has of it. */
-export interface BalancerView extends Pick<NodeReport, 'programmed' | 'mode'> {
-  /** These are the same arrays while nothing has happened to them. */
-  readonly pools: readonly AddressPool[];
-  readonly virtualIps: readonly VirtualIp[];
-  readonly draining: readonly DrainingEndpoint[];
+export interface BalancerView
+  extends
+    Pick<NodeReport, 'programmed' | 'mode'>,
+    Pick<FollowedObjects, 'pools' | 'virtualIps'>,
+    Pick<SettledBalances, 'draining'>,
+    Pick<Decider, 'left' | 'dropping'> {
   /** For what the controller waits. */
   readonly awaited: readonly AwaitedVersion[];
-  /** The Services that are kube-proxy's although nobody asks for that, to why: a clause. */
-  readonly left: ReadonlyMap<string, string>;
-  /** The Services of which this node drops clients that other nodes send on, to why: a clause. */
-  readonly dropping: ReadonlyMap<string, string>;
   /** Whether something is dead on this node while its tables do not count. */
   readonly needsTables: boolean;
 }
@@ -298,11 +293,8 @@ export class Balancer {
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
     this.#settled = new SettledBalances({
       ...ports,
-      listFormerPorts: () =>
-        this.#programmer.listFound(
-          this.#objects.index.listAddresses((service) => this.#isLeft(toKey(service))),
-        ),
-      turnedAt: (vip) => this.#decider.turnedAt(vip),
+      listFormerPorts: () => this.#programmer.listFound(this.#objects.index.listAddresses(this.#isLeft)),
+      turnedAt: (vip) => this.#decider.addresses.turnedAt(vip),
       onDrains: () => {
         this.#dropUnused();
         this.#report();
@@ -360,9 +352,7 @@ export class Balancer {
     this.#objects.start();
     this.#watch = this.#ports.kernel.watchGeneration({
       clock: this.#clock,
-      onChange: () => {
-        this.#queue.trigger('tables');
-      },
+      onChange: this.#queue.trigger.bind(this.#queue, 'tables'),
       onProblem: ({ message, code }) => {
         this.#ports.logger.warn(message, { code });
       },
@@ -496,11 +486,6 @@ export class Balancer {
     this.#settled.settle(changes, this.#isLeft);
   }
 
-  /** Without tables, kube-proxy serves: it sends no client of policy Local on to other nodes. */
-  get #needsTables(): boolean {
-    return this.#objects.index.isAnyLocal || !this.#hasKubeProxy;
-  }
-
   /** Of endpoints that slices have lost, nobody says when they end: where nobody is connected any more, it does not matter. */
   #dropUnused(): void {
     const names = new Set(this.#settled.unused.map(({ service, address }) => `${service} ${address}`));
@@ -515,7 +500,9 @@ export class Balancer {
     const programmed = isOn || !hasSynced ? this.#programmed : versions;
     if (programmed === null) return;
     const [{ draining }, awaited, left] = [this.#settled, index.listAwaited(virtualIps), this.#left];
-    const [needsTables, { dropping }] = [this.#needsTables, this.#decider];
+    const { dropping } = this.#decider;
+    // Without tables, kube-proxy serves: it sends no client of policy Local on to other nodes.
+    const needsTables = index.isAnyLocal || !this.#hasKubeProxy;
     this.#controller.need(index.early.dependent.length > 0);
     const mode: NodeReport['mode'] = isOn ? 'direct' : needsTables ? 'none' : 'kube-proxy';
     const own = { mode, needsTables, programmed, left, dropping };

@@ -246,9 +246,8 @@ export class ServiceIndex {
   }
 
   /** The addresses of some Services. */
-  listAddresses(isChosen: (service: Service) => boolean): ReadonlySet<string> {
-    const found = this.balanced.map((key) => this.find(key)).filter((one) => one !== null);
-    const chosen = found.filter(({ service }) => isChosen(service));
+  listAddresses(isChosen: (service: string) => boolean): ReadonlySet<string> {
+    const chosen = this.balanced.filter(isChosen).flatMap((key) => this.find(key) ?? []);
     return new Set(chosen.flatMap(({ addresses }) => families.flatMap((family) => addresses[family])));
   }
 
