@@ -19,7 +19,6 @@ import { version, exitStatuses } from '../lib/text.ts';
 import { balancerRole, takePlace, findLockOwner } from '../lib/http/singleton.ts';
 import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
 import { type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
-import type { SeatsInput } from './seats/plan.ts';
 import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
@@ -175,6 +174,8 @@ interface NodeBalancerOptions extends Omit<BalancerOptions, 'given'> {
   readonly time: (seconds: number) => void;
 }
 
+type SeatsInput = Parameters<Seats['update']>[0];
+
 /** The balancer of this host, from `start` to `stop`: its tables, its seats and what it says of both. */
 class NodeBalancer {
   readonly #ending = new AbortController();
@@ -185,9 +186,7 @@ class NodeBalancer {
   readonly #addresses: NodeAddresses;
   readonly #node: string;
   readonly #counter: BalancerCounter;
-  readonly #apiVips = new ApiVips(createBalancerKernel(), () => {
-    this.#report();
-  });
+  readonly #apiVips = new ApiVips(createBalancerKernel(), this.#report.bind(this));
   #view: BalancerView | null = null;
   /** One that waits until this node knows who answers; null for none. */
   #nextView: BalancerView | null = null;
@@ -214,14 +213,10 @@ class NodeBalancer {
     });
     this.#reporter = new NodeReporter({
       ...{ ...common, logger, client, namespace: options.namespace },
-      onRenewed: (renewal) => {
-        validity.renewed(renewal);
-      },
+      onRenewed: validity.renewed.bind(validity),
     });
     this.#seats = this.#createSeats(options);
-    this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, () => {
-      this.#report();
-    });
+    this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, this.#report.bind(this));
     this.#nodes = this.#createNodes(options);
     this.#balancer = new Balancer({
       ...common,
@@ -237,9 +232,7 @@ class NodeBalancer {
       nodes: this.#nodes,
       hasKubeProxy: () => this.#addresses.isAnswered(options.probePort),
       readElection: () => readRenewal(electionLease),
-      onView: (view) => {
-        this.#takeView(view);
-      },
+      onView: this.#takeView.bind(this),
     });
   }
 
@@ -247,9 +240,7 @@ class NodeBalancer {
     return createHostSeats({
       ...options,
       clock: systemClock,
-      onState: (state) => {
-        this.#takeState(state);
-      },
+      onState: this.#takeState.bind(this),
       onPlanned: (input) => {
         this.#planned = input;
         this.#report();

@@ -233,9 +233,7 @@ export class NodeHealth {
     });
     this.#directory = new NodeDirectory({
       ...ports,
-      onChange: () => {
-        this.#choose();
-      },
+      onChange: this.#choose.bind(this),
       onProblem: (error) => {
         this.#logListing(error);
         this.#noteAcquainted();
@@ -377,8 +375,9 @@ export class NodeHealth {
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
       this.#nodeToTarget.set(node, { ...now, ports });
-      const isAnswered = kind === 'open' || kind === 'refused';
-      this.#takeAnswer(node, { isAnswered, askedAt, peers });
+      const isAnswered = ['open', 'refused'].includes(kind);
+      const answer = { isAnswered, askedAt, peers: isAnswered ? peers : this.#limit(node, peers) };
+      this.#change(node, (before) => addAnswer(before, answer, clock.now()));
     }
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
     this.#turns.ended(node, { askedAt, isDoubtful });
@@ -401,11 +400,6 @@ export class NodeHealth {
     const answer = find('refused') ?? find('open');
     const kind = find('untried')?.kind ?? 'silent';
     return answer ?? { kind, ports: [closedPort, this.#ports.port] };
-  }
-
-  #takeAnswer(node: string, answer: Parameters<typeof addAnswer>[1]): void {
-    const peers = answer.isAnswered ? answer.peers : this.#limit(node, answer.peers);
-    this.#change(node, (before) => addAnswer(before, { ...answer, peers }, this.#ports.clock.now()));
   }
 
   #change(node: string, change: (state: NodeState) => NodeState): void {

@@ -2,7 +2,7 @@ import { Informer, type Change } from '../../lib/kubernetes/informer.ts';
 import { type VirtualIp, type AddressPool, virtualIps, addressPools } from '../../lib/api/vipnat.ts';
 import type { LeaseValidity } from '../report.ts';
 import type { Clock, Cancel, Random } from '../../lib/clock.ts';
-import type { BalancedService } from './backends.ts';
+import { type BalancedService, isReady } from './backends.ts';
 import {
   readDuration,
   type Service,
@@ -157,7 +157,7 @@ export class SlowStarts {
   /** Since when addresses have a pod that is ready. Weights are by address, so of several pods there the first one counts. */
   #note(
     service: string,
-    endpoints: readonly SeenEndpoint[],
+    endpoints: ReturnType<typeof listEndpoints>,
     durationMs: number,
   ): ReadonlyMap<string, number> {
     const now = this.#clock.now();
@@ -199,9 +199,8 @@ export class SlowStarts {
     if (this.#serviceToDueMs.size === 0) return;
     const now = this.#clock.now();
     const dueMs = Math.max(this.#steppedMs + paceMs, Math.min(...this.#serviceToDueMs.values()));
-    this.#cancel = this.#clock.schedule(Math.min(maxWaitMs, Math.max(0, dueMs - now)), () => {
-      this.#step();
-    });
+    const waitMs = Math.min(maxWaitMs, Math.max(0, dueMs - now));
+    this.#cancel = this.#clock.schedule(waitMs, this.#step.bind(this));
   }
 
   #step(): void {
@@ -226,20 +225,13 @@ function forgetGone(
   }
 }
 
-interface SeenEndpoint {
-  readonly address: string;
-  /** The address, and what tells it from another pod that gets the address later. */
-  readonly pod: string;
-  readonly isReady: boolean;
-}
-
-/** Each as often as slices have it. */
-function listEndpoints({ slices }: BalancedService): SeenEndpoint[] {
+/** Each as often as slices have it, with what tells it from another pod that gets the address later. */
+function listEndpoints({ slices }: BalancedService) {
   return slices.flatMap(({ endpoints }) =>
     (endpoints ?? []).map(({ addresses: [address = ''], conditions, targetRef }) => ({
       address,
       pod: `${address} ${targetRef ?? ''}`,
-      isReady: conditions?.ready ?? true,
+      isReady: isReady({ conditions }),
     })),
   );
 }
@@ -295,28 +287,21 @@ export class FollowedObjects {
     this.#options = options;
     this.index = new ServiceIndex(options.node);
     this.#addresses = new AdmittedAddresses(options.validity);
-    this.#starts = new SlowStarts(options.clock, (due) => {
-      this.touch(due);
-    });
+    const { index } = this;
+    this.#starts = new SlowStarts(options.clock, this.touch.bind(this));
     this.#informers = {
-      services: this.#follow('services', services, (changes) => {
-        this.index.takeServices(changes);
-      }),
-      endpointslices: this.#follow('endpointslices', endpointSlices, (changes) => {
-        this.index.takeSlices(changes);
-      }),
-      earlyslices: this.#follow('earlyslices', earlySlices, (changes) => {
-        this.index.takeEarlySlices(changes);
-      }),
+      services: this.#follow('services', services, index.takeServices.bind(index)),
+      endpointslices: this.#follow('endpointslices', endpointSlices, index.takeSlices.bind(index)),
+      earlyslices: this.#follow('earlyslices', earlySlices, index.takeEarlySlices.bind(index)),
       virtualips: this.#follow('virtualips', virtualIps, (changes, objects) => {
         const admitted = this.#addresses.take(changes, objects);
-        this.index.takeVirtualIps(admitted);
+        index.takeVirtualIps(admitted);
         if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
       }),
       pools: this.#follow('pools', addressPools, (_, objects) => {
         this.#pools = [...objects.values()];
       }),
-      nodes: this.#follow('nodes', followedNodes, (changes, objects) => this.#takeNodes(changes, objects)),
+      nodes: this.#follow('nodes', followedNodes, this.#takeNodes.bind(this)),
     };
   }
 
@@ -331,9 +316,8 @@ export class FollowedObjects {
   }
 
   get #hasListed(): boolean {
-    const { earlyslices, nodes } = this.#informers;
-    const areOptional = earlyslices.listed >= 0 || this.#without.has('earlyslices');
-    return this.#hasListedOthers && areOptional && (nodes.listed >= 0 || this.#without.has('nodes'));
+    const isSettled = (kind: Followed) => this.#informers[kind].listed >= 0 || this.#without.has(kind);
+    return this.#hasListedOthers && isSettled('earlyslices') && isSettled('nodes');
   }
 
   get #hasListedOthers(): boolean {
@@ -478,7 +462,9 @@ export class FollowedObjects {
   /** Nodes change all the time. The first list is news whatever it says: tables wait for it. */
   #takeNodes(changes: readonly Change<FollowedNode>[], objects: ReadonlyMap<string, FollowedNode>): boolean {
     const isFirst = this.#nodes === null;
-    const all = this.#areNodesForgotten ? [...objects].map(toAppearance) : changes;
+    const all = this.#areNodesForgotten
+      ? [...objects].map(([key, after]) => ({ key, before: null, after }))
+      : changes;
     [this.#nodes, this.#areNodesForgotten] = [objects, false];
     const before = new Map(this.index.endings);
     const isNews = this.index.takeNodes(all);
@@ -495,8 +481,4 @@ export class FollowedObjects {
         : `${now}: its pods get no new connection`;
     this.#options.logger.info(`the node ${node} ${effect}`);
   }
-}
-
-function toAppearance([key, after]: readonly [string, FollowedNode]): Change<FollowedNode> {
-  return { key, before: null, after };
 }
