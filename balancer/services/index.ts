@@ -81,8 +81,9 @@ export class EarlyEndpoints {
       pods.set(key, before?.get(key) ?? { address, pod, isListed: !this.#isFollowing, wasReady: false });
     }
     this.#ending.set(service, listVersions(early, isTakenOut));
-    if (pods.size === 0) this.forget(service);
-    else this.#serviceToPods.set(service, pods);
+    this.#serviceToPods.set(service, pods);
+    const memories = [this.#serviceToPods, this.#waiting, this.#ending];
+    if (pods.size === 0) for (const memory of memories) memory.delete(service);
     for (const slice of slices) this.takeSlice(service, slice);
   }
 
@@ -92,17 +93,10 @@ export class EarlyEndpoints {
     if (pods === undefined) return;
     const addressToEndpoints = groupByAddress(endpoints ?? []);
     for (const memory of pods.values()) {
-      const own = addressToEndpoints.get(memory.address)?.filter((one) => isSamePod(one, memory.pod)) ?? [];
+      const own = listOwn(memory, addressToEndpoints);
       memory.isListed ||= own.length > 0;
       memory.wasReady ||= own.some(isReady);
     }
-  }
-
-  /** A Service has no early slice any more. */
-  forget(service: string): void {
-    this.#serviceToPods.delete(service);
-    this.#waiting.delete(service);
-    this.#ending.delete(service);
   }
 
   /** What counts of both on a node, as slices: of Kubernetes' own the same objects where nothing differs. */
@@ -118,13 +112,12 @@ export class EarlyEndpoints {
     const ending = groupByAddress([...listEarly(early)].filter(isTakenOut));
     const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
     const addressToReported = groupByAddress(reported);
-    const isEarly = (endpoint: EarlyEndpoint) =>
-      isMeant(endpoint, node) &&
-      judge(
-        endpoint,
-        pods.get(describePod(endpoint)),
-        addressToReported.get(endpoint.addresses[0] ?? '') ?? [],
-      );
+    const isEarly = (endpoint: EarlyEndpoint) => {
+      const memory = pods.get(describePod(endpoint));
+      if (memory === undefined || memory.wasReady || !isMeant(endpoint, node)) return false;
+      const own = listOwn(memory, addressToReported);
+      return own.length === 0 ? !memory.isListed : !own.some(isTerminating);
+    };
     const isHinted = reported.some(hasHints);
     const added = early.flatMap((slice): ServiceSlice[] => {
       const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
@@ -145,18 +138,14 @@ function listVersions(early: Iterable<EarlySlice>, isChosen: (endpoint: EarlyEnd
 }
 
 /** Whether an endpoint is for a node: with policy Local its own node gets it first, as one that serves and is not ready. */
-const isMeant = ({ conditions, nodeName }: EarlyEndpoint, node: string): boolean =>
-  conditions?.ready === true || (conditions?.serving === true && nodeName === node);
+function isMeant({ conditions, nodeName }: EarlyEndpoint, node: string): boolean {
+  const isNear = conditions?.serving === true && nodeName === node;
+  return !isTerminating({ conditions }) && (conditions?.ready === true || isNear);
+}
 
-/** Whether the early word counts for one that is meant. */
-function judge(
-  endpoint: EarlyEndpoint,
-  memory: PodMemory | undefined,
-  reported: readonly Endpoint[],
-): boolean {
-  if (isTerminating(endpoint) || memory === undefined || memory.wasReady) return false;
-  const own = reported.filter((one) => isSamePod(one, toPodNumber(endpoint.targetRef)));
-  return own.length === 0 ? !memory.isListed : !own.some(isTerminating);
+/** What Kubernetes' slices say of a pod. */
+function listOwn({ address, pod }: PodMemory, endpoints: ReadonlyMap<string, Endpoint[]>): Endpoint[] {
+  return endpoints.get(address)?.filter((one) => isSamePod(one, pod)) ?? [];
 }
 
 /** Where a Service publishes pods that are not ready, one that ends is ready, too: Kubernetes says the same. */
@@ -187,9 +176,8 @@ function end(slice: ServiceSlice, ending: ReadonlyMap<string, readonly EarlyEndp
   if (slice.endpoints?.some(isEnding) !== true) return slice;
   const endpoints = slice.endpoints.map((endpoint) => {
     if (!isEnding(endpoint)) return endpoint;
-    const { ready, serving } = endpoint.conditions ?? {};
-    const conditions = { ready: false, serving: serving ?? ready ?? true, terminating: true };
-    return { ...endpoint, conditions };
+    const serving = endpoint.conditions?.serving ?? isReady(endpoint);
+    return { ...endpoint, conditions: { ready: false, serving, terminating: true } };
   });
   return { ...slice, endpoints };
 }
@@ -510,9 +498,6 @@ function nameUser({ namespace, name }: Pick<AddressUser, 'namespace' | 'name'>):
 function describePorts(service: Service | null): string {
   if (service === null) return '';
   const { metadata, spec } = service;
-  return [
-    metadata.uid,
-    spec.type,
-    ...(spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`),
-  ].join();
+  const ports = (spec.ports ?? []).map(({ protocol, port }) => `${protocol}/${port}`);
+  return [metadata.uid, spec.type, ...ports].join();
 }
