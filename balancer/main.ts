@@ -12,7 +12,7 @@ import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/
 import { usualRunFolder, locateSeatFiles } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
 import { electionLease } from '../lib/api/vipnat.ts';
-import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
+import { createProbeServer } from '../lib/http/pages.ts';
 import { createBalancerPages, toActivity } from './samples.ts';
 import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
 import { version, exitStatuses } from '../lib/text.ts';
@@ -75,11 +75,7 @@ export async function runBalancer(config: Config, { given, ...options }: Balance
 }
 
 /** What it serves, and what records how long changes take; it records nothing if nothing is served. */
-async function createServed(
-  listen: Config['listen'] | null,
-  logger: Logger,
-  beginning: Beginning,
-): Promise<{ readonly server: StatusServer | null; readonly time: (seconds: number) => void }> {
+async function createServed(listen: Config['listen'] | null, logger: Logger, beginning: Beginning) {
   if (listen === null) return { server: null, time: () => undefined };
   const { pages, time } = await createBalancerPages(() => beginning.running?.state ?? null);
   return { server: createProbeServer(listen, pages, logger), time };
@@ -100,7 +96,7 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   const heartbeat = createPodHeartbeat(
     process.env[podVariable] ?? null,
     logger,
-    () => beginning.running?.behindMs ?? 0,
+    () => beginning.running?.state.behindMs ?? 0,
   );
   try {
     await heartbeat?.start();
@@ -261,10 +257,6 @@ class NodeBalancer {
     });
   }
 
-  get behindMs(): number {
-    return this.#balancer.behindMs;
-  }
-
   get state(): BalancerState {
     const pools = this.#view?.pools ?? [];
     const seats = pools.flatMap(({ metadata, status }) =>
@@ -280,7 +272,6 @@ class NodeBalancer {
       ...this.#balancer.progress,
       ...{ mode, seats, held, inUse, draining, counts, outages, unheard, nodes },
       isWatched: this.#seats.isWatched,
-      behindMs: this.behindMs,
     };
   }
 

@@ -13,7 +13,7 @@ import {
 } from '../lib/api/node.ts';
 import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
 import { ownTable, type SaveOutput } from '../lib/kernel/port.ts';
-import { families, type Family } from '../lib/net.ts';
+import { families } from '../lib/net.ts';
 import { readNftVips } from '../lib/nft/vip-rules.ts';
 import { parseNftTable } from '../lib/nft/table.ts';
 import { readVip } from '../lib/iptables/vip-rules.ts';
@@ -68,17 +68,14 @@ export class ApiVips {
     try {
       const handles = await this.#kernel.readHandles(ownTable);
       for (const family of families) {
-        const isThere = handles[family] !== null;
-        this.#note(`${family} nftables`, isThere ? await this.#listOwn(family) : []);
+        const text = handles[family] === null ? '' : await this.#kernel.listOwnTable(family);
+        const found = readNftVips(parseNftTable({ family, text }));
+        const addresses = found.map(({ address }) => address);
+        this.#note(`${family} nftables`, addresses);
       }
     } catch {
       // What fails here fails where the tables are written, and is reported there.
     }
-  }
-
-  async #listOwn(family: Family): Promise<string[]> {
-    const text = await this.#kernel.listOwnTable(family);
-    return readNftVips(parseNftTable({ family, text })).map(({ address }) => address);
   }
 
   #note(place: string, addresses: readonly string[]): void {
@@ -114,6 +111,8 @@ export interface BalancerProgress {
   readonly endings: NodeEndings;
   /** Whether no controller leads, see `ControllerWatch`. */
   readonly isControllerAway: boolean;
+  /** For how long the sync in progress has lasted, or the next one is overdue. */
+  readonly behindMs: number;
 }
 
 /** The same with what others know: what its metrics and probes say. */
@@ -126,7 +125,6 @@ export interface BalancerState extends BalancerProgress {
   readonly inUse: readonly string[];
   /** Whether keepalived looks if the balancer runs; null where that is not known. */
   readonly isWatched: boolean | null;
-  readonly behindMs: number;
   readonly draining: readonly DrainingEndpoint[];
   readonly counts: BalancerCounter['counts'];
   /** Nodes that do not answer this one. */

@@ -164,10 +164,8 @@ export const programmingDuration = {
 } as const satisfies { readonly name: string; readonly definition: MetricDefinition };
 
 /** One value of one of them. */
-interface BalancerSample {
+interface BalancerSample extends Omit<ReturnType<typeof listProcessSamples>[number], 'name'> {
   readonly name: keyof typeof balancerMetrics;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
 }
 
 /** All values as of a state. Pure. */

@@ -334,12 +334,8 @@ export class Balancer {
     const { zone, endings } = this.#objects.index;
     const { isAway: isControllerAway } = this.#controller;
     const followed = { isFollowing, kinds, unreadable, zone, endings, isControllerAway };
-    return { services, elements, left, ...followed, syncedAt: this.#syncedAt };
-  }
-
-  /** For how long the sync in progress has lasted, or the next one is overdue. */
-  get behindMs(): number {
-    return this.#queue.behindMs;
+    const { behindMs } = this.#queue;
+    return { services, elements, left, ...followed, syncedAt: this.#syncedAt, behindMs };
   }
 
   /** To be called when other nodes answer no more, or again. */

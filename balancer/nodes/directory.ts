@@ -11,6 +11,7 @@ import {
   timeoutsToFailure,
   isCorroborating,
 } from '../../lib/http/client.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 /** An apiserver answers in milliseconds. */
 const limitMs = 4000;
@@ -374,10 +375,7 @@ export class NodeDirectory {
         return address === null ? [] : [[node, address]];
       }),
     );
-    const isSame =
-      found.size === this.#nodeToAddress.size &&
-      [...found].every(([node, address]) => this.#nodeToAddress.get(node)?.text === address.text);
-    if (isSame) return;
+    if (isDeepStrictEqual(found, this.#nodeToAddress)) return;
     this.#nodeToAddress = found;
     this.#ports.onChange();
   }

@@ -386,10 +386,7 @@ export class NodeHealth {
   }
 
   /** Asks at all ports that it may answer at. A refusal is preferred: it fills no queue. */
-  async #connect({
-    address,
-    ports,
-  }: Target): Promise<{ readonly kind: string; readonly ports: readonly number[] }> {
+  async #connect({ address, ports }: Target) {
     this.#probes += ports.length;
     const ask = async (port: number) => {
       const { kind } = await this.#ports.connect({ ...this.#toEndpoint(address), port }, connectMs);

@@ -196,14 +196,8 @@ function describe(feature: NftFeature, family: Family): string {
 }
 
 /** As `balancer/table/render.ts` writes them. */
-function listNeeds({
-  relay,
-  isHere,
-  backends,
-  affinitySeconds,
-  keepsClient,
-  method,
-}: PortBalance): NftFeature[] {
+function listNeeds(port: PortBalance): NftFeature[] {
+  const { relay, isHere, backends, affinitySeconds, keepsClient, method } = port;
   const toOutside: NftFeature[] = relay?.uplinks === undefined ? ['fib'] : [];
   const forRelay: NftFeature[] = relay === null ? [] : [...toOutside, 'dup', 'hash', 'verdict map'];
   if (!isHere) return forRelay;
@@ -402,7 +396,7 @@ function listMemories(balanced: BalancedService): string[] {
   const ofClients = affinitySeconds === null ? 0 : 1;
   const count = keepsClient ? 1 + 2 * ofClients : ofClients;
   const used = families.filter((family) => addresses[family].length > 0);
-  // Whoever is left for another reason takes none away from others.
+  // Whoever is left for another reason leaves what it could have to the next one.
   if (count === 0 || describeExcess(balanced) !== null || isLeftToKubeProxy(service)) return [];
   const named = (service.spec.ports ?? []).flatMap((port) =>
     used.map((family) => nameMemory(service, family, port)),
