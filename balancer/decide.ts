@@ -312,9 +312,7 @@ export class Decider {
   }
 
   #decideOne(service: string, found: BalancedService | null, place: Place): Balances {
-    const { ports, refused, remarks, left, dropping, elsewhere } = attempt(() =>
-      balanceFamilies(found, place),
-    );
+    const { ports, refused, remarks, left, dropping, elsewhere } = balance(found, place);
     this.#paths.watch(service, elsewhere);
     this.#users.note(service, ports.length === 0 ? [] : (found?.slices ?? []));
     this.#log.decided(service, refused, remarks, left);
@@ -326,9 +324,9 @@ export class Decider {
 }
 
 /** What is wrong with one Service is not what others wait for. */
-function attempt(decide: () => ServiceBalance): ServiceBalance {
+function balance(found: BalancedService | null, place: Place): ServiceBalance {
   try {
-    return decide();
+    return balanceFamilies(found, place);
   } catch (error) {
     const left = `vipnat cannot decide about it (${(error as Error).message})`;
     return { ...noBalance, left };

@@ -4,7 +4,6 @@ import {
   findTrouble,
   nameTable,
   isUsed,
-  type BalancerActivity,
   askBalancerActivity,
   tableName,
 } from '../lib/api/balancer.ts';
@@ -23,7 +22,6 @@ import { balanceFamilies, MemoryBudget } from './services/frontend.ts';
 import { findRouted } from '../lib/kernel/forwarding.ts';
 import { followedNodes } from '../lib/api/node.ts';
 import { type ApiObject, type Resource, toKey } from '../lib/kubernetes/client.ts';
-import type { Change } from '../lib/kubernetes/informer.ts';
 import { withNetlinkClient, readTableHandles } from '../lib/kernel/netlink.ts';
 import { families } from '../lib/net.ts';
 import { shared } from './table/table.ts';
@@ -75,10 +73,7 @@ export async function findServicesDrift(host: HostBalancer, question: NodeQuesti
   };
 }
 
-async function compare(
-  host: HostBalancer,
-  { route, node }: NodeQuestion,
-): Promise<Pick<ServicesDrift, 'commands' | 'unread'>> {
+async function compare(host: HostBalancer, { route, node }: NodeQuestion) {
   const fail = (why: string) => {
     return { commands: null, unread: [`the tables were not compared with the Kubernetes API: ${why}`] };
   };
@@ -183,10 +178,7 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
   return new Map(balances.filter(([, ports]) => ports.length > 0));
 }
 
-async function readNodes(
-  index: ServiceIndex,
-  list: ListAll,
-): Promise<Pick<BalancerActivity, 'zone' | 'ending'>> {
+async function readNodes(index: ServiceIndex, list: ListAll) {
   try {
     index.takeNodes(await listAsChanges(list, followedNodes));
   } catch (error) {
@@ -196,10 +188,7 @@ async function readNodes(
   return { zone: index.zone, ending: [...index.endings.keys()] };
 }
 
-async function listAsChanges<T extends ApiObject>(
-  list: ListAll,
-  resource: Resource<T>,
-): Promise<Change<T>[]> {
+async function listAsChanges<T extends ApiObject>(list: ListAll, resource: Resource<T>) {
   return (await list(resource)).map((after) => ({ key: toKey(after), before: null, after }));
 }
 
@@ -307,9 +296,7 @@ async function removeChains(
   return [toolName(family, dialect)];
 }
 
-async function attempt(
-  remove: () => Promise<string[]>,
-): Promise<{ gone: readonly string[]; problems: readonly UnreadText[] }> {
+async function attempt(remove: () => Promise<string[]>) {
   try {
     return { gone: await remove(), problems: [] };
   } catch (error) {

@@ -20,7 +20,7 @@ import { readVip } from '../lib/iptables/vip-rules.ts';
 import type { NodeEndings, NodeOutages } from './services/backends.ts';
 import type { ErrorCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
-import type { ObjectClient, ObjectWrite, WriteAnswer } from '../lib/kubernetes/writes.ts';
+import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
 import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
@@ -219,10 +219,7 @@ class LeaseWriter {
     }
   }
 
-  async #writeOnce(
-    report: NodeReport | null,
-    renewTime: string,
-  ): Promise<Pick<WriteAnswer, 'outcome' | 'detail'>> {
+  async #writeOnce(report: NodeReport | null, renewTime: string) {
     const { client } = this.#place;
     if (this.#version === null) {
       const read = await client.read(

@@ -55,10 +55,7 @@ class AdmittedAddresses {
   }
 
   /** Takes what is followed. Answers what changes here. */
-  take(
-    changes: readonly Change<VirtualIp>[],
-    objects: ReadonlyMap<string, VirtualIp>,
-  ): readonly Change<VirtualIp>[] {
+  take(changes: readonly Change<VirtualIp>[], objects: ReadonlyMap<string, VirtualIp>) {
     for (const { after } of changes) if (after !== null) this.#validity.noteAbsent(after.spec.absent);
     const before = this.version;
     const isOpen = this.#validity.isLiving && (this.#source?.listed ?? -1) >= this.#needed;
@@ -155,11 +152,7 @@ export class SlowStarts {
   }
 
   /** Since when addresses have a pod that is ready. Weights are by address, so of several pods there the first one counts. */
-  #note(
-    service: string,
-    endpoints: ReturnType<typeof listEndpoints>,
-    durationMs: number,
-  ): ReadonlyMap<string, number> {
+  #note(service: string, endpoints: ReturnType<typeof listEndpoints>, durationMs: number) {
     const now = this.#clock.now();
     const known = this.#serviceToStarts.get(service);
     const starts = known ?? new Map<string, Start>();
@@ -175,11 +168,7 @@ export class SlowStarts {
   }
 
   /** Those who have not all of their weight yet. */
-  #listSteps(
-    service: string,
-    addressToSinceMs: ReadonlyMap<string, number>,
-    stepMs: number,
-  ): Map<string, number> {
+  #listSteps(service: string, addressToSinceMs: ReadonlyMap<string, number>, stepMs: number) {
     const now = this.#clock.now();
     const addressToStep = new Map<string, number>();
     let dueMs = Infinity;

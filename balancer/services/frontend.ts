@@ -242,10 +242,7 @@ function listRemarks({ service, taken, withheld }: BalancedService, malformed: r
  * Why this node drops what other nodes send on to its pods, and what to do: a clause; null where it does not. Only policy Local has relays, and
  * the filter is IPv4's. Pure.
  */
-function describeDropping(
-  ports: readonly PortBalance[],
-  { strictTunnels = [] }: Pick<Place, 'strictTunnels'>,
-): string | null {
+function describeDropping(ports: readonly PortBalance[], { strictTunnels = [] }: Place): string | null {
   const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
   if (!isSentOn || strictTunnels.length === 0) return null;
   const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');

@@ -418,10 +418,7 @@ export class ServiceIndex {
   }
 
   /** Of these addresses, those that no Service has had for longer, to the ports that the Services of each name. */
-  #listGuarded(
-    key: string,
-    addresses: readonly (readonly [text: string, uid: string])[],
-  ): Map<string, readonly string[]> {
+  #listGuarded(key: string, addresses: readonly (readonly [text: string, uid: string])[]) {
     const guarded = new Map<string, readonly string[]>();
     for (const [text] of addresses) {
       const using = (this.#addressToUsers.get(text) ?? []).flatMap((user) => this.#listUsing(user));
