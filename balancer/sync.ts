@@ -259,7 +259,6 @@ const maxRetryMs = 8000;
 /** Runs from `start` to `stop`. The tables stay when it stops. */
 export class Balancer {
   readonly #ports: BalancerPorts;
-  readonly #clock: Clock;
   readonly #objects: FollowedObjects;
   readonly #programmer: Programmer;
   readonly #writes: IsolatedWrites;
@@ -285,7 +284,6 @@ export class Balancer {
 
   constructor(ports: BalancerPorts) {
     this.#ports = ports;
-    this.#clock = ports.clock;
     this.#log = new SyncLog(ports.logger);
     this.#programmer = new Programmer(ports.kernel);
     this.#writes = new IsolatedWrites({ ...ports, keepAlive: () => this.#keepAlive() }, this.#programmer);
@@ -313,7 +311,7 @@ export class Balancer {
     this.#objects = new FollowedObjects({
       ...ports,
       onChange: () => {
-        this.#changedAt ??= this.#clock.now();
+        this.#changedAt ??= this.#ports.clock.now();
         this.#queue.trigger('objects');
       },
     });
@@ -347,7 +345,7 @@ export class Balancer {
   start(): void {
     this.#objects.start();
     this.#watch = this.#ports.kernel.watchGeneration({
-      clock: this.#clock,
+      clock: this.#ports.clock,
       onChange: this.#queue.trigger.bind(this.#queue, 'tables'),
       onProblem: ({ message, code }) => {
         this.#ports.logger.warn(message, { code });
@@ -376,7 +374,7 @@ export class Balancer {
       if (gapMs === 0) await this.#writeChanges();
       if (this.#objects.hasSynced) this.#forwards.keep(this.#objects.index.vips, causes.includes('tables'));
       this.#failures = 0;
-      this.#syncedAt = this.#clock.date();
+      this.#syncedAt = this.#ports.clock.date();
     } catch (error) {
       this.#failures += 1;
       const problem = toVipnatError(error, 'INTERNAL_ERROR', 'balancing Services');
@@ -397,8 +395,8 @@ export class Balancer {
 
   /** The next sync has the answer. */
   #askProxy(): void {
-    if (this.#clock.now() - this.#proxyAskedAt < renewMs) return;
-    this.#proxyAskedAt = this.#clock.now();
+    if (this.#ports.clock.now() - this.#proxyAskedAt < renewMs) return;
+    this.#proxyAskedAt = this.#ports.clock.now();
     void this.#ports.hasKubeProxy().then((isThere) => (this.#hasKubeProxy = isThere));
   }
 
@@ -429,7 +427,7 @@ export class Balancer {
 
   async #program(changedAt: number | null): Promise<void> {
     await this.#decide();
-    const now = this.#clock.now();
+    const now = this.#ports.clock.now();
     const wasKnown = this.#programmer.isKnown;
     const isDue = now - this.#comparedAt >= compareMs;
     const written = await this.#writes.update(this.#pending);
@@ -441,7 +439,7 @@ export class Balancer {
     if (isDue || !wasKnown) this.#comparedAt = now;
     if (!wasKnown) this.#settled.sweep();
     if (written.size === 0) return;
-    this.#ports.observer.programmed(written.size, this.#clock.now() - (changedAt ?? now));
+    this.#ports.observer.programmed(written.size, this.#ports.clock.now() - (changedAt ?? now));
     await this.#gaps.noteWrite();
   }
 
