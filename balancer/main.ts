@@ -26,7 +26,7 @@ import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
 import { createRenewalReader, NodeAddresses } from './nodes/directory.ts';
 import { createBalancerKernel } from '../lib/kernel/kernel.ts';
 import { readPlacedAddresses } from '../lib/kernel/addresses.ts';
-import { listServices, maxDraining } from '../lib/api/node.ts';
+import { listServices, maxDraining, toLeaseName } from '../lib/api/node.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
 import { existsSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
@@ -213,7 +213,7 @@ class NodeBalancer {
     });
     this.#seats = this.#createSeats(options);
     this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, this.#report.bind(this));
-    this.#nodes = this.#createNodes(options);
+    this.#nodes = this.#createNodes(options, readRenewal);
     this.#balancer = new Balancer({
       ...common,
       route,
@@ -244,11 +244,12 @@ class NodeBalancer {
     });
   }
 
-  #createNodes(options: NodeBalancerOptions): NodeHealth {
+  #createNodes(options: NodeBalancerOptions, readRenewal: ReturnType<typeof createRenewalReader>) {
     return createNodeHealth({
       ...options,
       signal: this.#ending.signal,
       listAddresses: () => this.#addresses.list,
+      readRenewal: (node) => readRenewal(toLeaseName(node)),
       onChange: () => {
         this.#balancer.noteOutages();
         if (this.#nextView === null) this.#report();

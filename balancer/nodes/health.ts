@@ -2,9 +2,8 @@ import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { systemClock, systemRandom, type Random, type Cancel } from '../../lib/clock.ts';
-import { toLeaseName, toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
+import { toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
 import {
-  createRenewalReader,
   type NodeState,
   isUnheard,
   isReturning,
@@ -19,7 +18,6 @@ import {
   isUndecided,
   isUsedAlike,
 } from './directory.ts';
-import { RoutedClient } from '../../lib/kubernetes/writes.ts';
 import { parseAddress, type Address, formatEndpoint, type Endpoint } from '../../lib/net.ts';
 import { connectOnce, type ConnectOutcome } from '../../lib/http/client.ts';
 import { formatAge } from '../../lib/text.ts';
@@ -28,7 +26,7 @@ import { type NodeOutages, noOutages } from '../services/backends.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /** What it needs of its balancer. */
-interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'onChange'> {
+interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'onChange' | 'readRenewal'> {
   readonly route: ApiRoute;
   /** Of the Leases. */
   readonly namespace: string;
@@ -42,13 +40,11 @@ interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'o
 
 /** Asks the other nodes of this host's cluster, over its network. */
 export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
-  const { route, logger, node, namespace, probePort: port, signal, listAddresses, onChange } = options;
+  const { route, namespace, probePort: port, signal, listAddresses, ...ports } = options;
   const list = createLister(route, systemClock, signal);
-  const readRenewal = createRenewalReader(new RoutedClient(route, systemClock, signal), namespace);
   return new NodeHealth({
-    ...{ clock: systemClock, random: systemRandom, logger, node, port, onChange },
+    ...{ ...ports, clock: systemClock, random: systemRandom, port },
     listLeases: () => list(toLeaseResource(namespace)),
-    readRenewal: (other) => readRenewal(toLeaseName(other)),
     families: () => new Set(listAddresses().flatMap((text) => parseAddress(text)?.family ?? [])),
     // Hundreds a second would leave as many ports in TIME_WAIT. kube-proxy does not log a reset.
     connect: (endpoint, limitMs) => connectOnce(systemClock, endpoint, { limitMs, end: 'reset' }),

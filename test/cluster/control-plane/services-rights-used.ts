@@ -52,8 +52,8 @@ export function testRightsUsed(world: () => ServicesWorld): void {
     const ending = new AbortController();
     const nodes = createNodeHealth({
       ...{ route, logger, node: 'n3', namespace, probePort: 1, signal: ending.signal },
-      listAddresses: () => [],
-      onChange: () => undefined,
+      ...{ listAddresses: () => [], onChange: () => undefined },
+      readRenewal: () => Promise.resolve(null),
     });
     nodes.start();
     const life = startBalancerLife({ route, clock: systemClock, logger, node: 'n3' });
