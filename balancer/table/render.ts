@@ -8,15 +8,7 @@ import {
   type Relay,
 } from '../services/backends.ts';
 import { type NftTable, emptyTable, type NftSet, toAddressType, type NftChain } from '../../lib/nft/table.ts';
-import {
-  mergeTables,
-  shared,
-  declareGuardMap,
-  declareVipMap,
-  declareErrorMap,
-  nameTtl,
-  sentOn,
-} from './table.ts';
+import { mergeTables, shared, createMap, nameTtl, sentOn } from './table.ts';
 import { familyToNft } from '../../lib/kernel/port.ts';
 import { createHash } from 'node:crypto';
 import { usualWeight } from '../../lib/api/endpoints.ts';
@@ -38,36 +30,33 @@ export function renderPort(balance: PortBalance, before: NftTable): NftTable {
 /** Of a Service's addresses: ports that no Service has are nobody's from outside, and not those of programs of the node that holds them. */
 function renderGuard({ family, service }: PortBalance, { addresses, uplinks }: Guard): NftTable {
   const [name, named] = [`guard/${service}`, `named/${service}`];
-  const elements = new Map([...addresses.keys()].map((address) => [address, `goto ${name}`]));
   const places = [...addresses].flatMap(([address, ports]) => ports.map((port) => `${address} . ${port}`));
-  const ports: NftSet = {
-    kind: 'set',
-    declaration: `type ${toAddressType(family)} . inet_proto . inet_service`,
-    elements: new Map(places.map((place) => [place, ''])),
-  };
+  const type = `type ${toAddressType(family)} . inet_proto . inet_service`;
   // A Service that is kube-proxy's is in no map: its ports are not nobody's.
   const accept = `${familyToNft[family]} daddr . meta l4proto . th dport @${named} accept`;
   return {
     sets: new Map([
-      [shared.guards, { ...declareGuardMap(family), elements }],
-      [named, ports],
+      [shared.guards, createMap(family, 'guards', toElements([...addresses.keys()], `goto ${name}`))],
+      [named, toSet(type, places)],
     ]),
     chains: new Map([[name, toChain([...acceptInside(uplinks), accept, `goto ${shared.refuse}`])]]),
   };
 }
 
+function toElements(keys: readonly string[], value: string): Map<string, string> {
+  return new Map(keys.map((key) => [key, value]));
+}
+
+function toSet(declaration: string, keys: readonly string[]): NftSet {
+  return { kind: 'set', declaration, elements: toElements(keys, '') };
+}
+
 /** What this node sends to endpoints itself. */
 function renderHere(balance: PortBalance, before: NftTable): NftTable {
-  const keys = balance.addresses.map(
-    (address) => `${address} . ${toProtocolNumber(balance)} . ${balance.port}`,
-  );
-  const toMap = (chain: string): NftSet => {
-    return { ...declareVipMap(balance.family), elements: new Map(keys.map((key) => [key, `goto ${chain}`])) };
-  };
   const name = `lb/${identifyPort(balance)}`;
-  const pieces = [admit(balance), ...connect(balance, before, toMap)];
+  const pieces = [admit(balance), ...connect(balance, before)];
   return {
-    sets: new Map([[shared.vips, toMap(name)], ...pieces.flatMap(({ sets }) => sets)]),
+    sets: new Map([[shared.vips, toPortMap(balance, 'vips', name)], ...pieces.flatMap(({ sets }) => sets)]),
     chains: new Map([
       [name, toChain(pieces.flatMap(({ rules }) => rules))],
       ...pieces.flatMap(({ chains }) => chains),
@@ -75,12 +64,20 @@ function renderHere(balance: PortBalance, before: NftTable): NftTable {
   };
 }
 
+/** What leads packets to the port, at all its addresses, to a chain. */
+function toPortMap(balance: PortBalance, name: 'vips' | 'translated' | 'relays', chain: string): NftSet {
+  const { family, addresses, port } = balance;
+  const keys = addresses.map((address) => `${address} . ${toProtocolNumber(balance)} . ${port}`);
+  return createMap(family, name, toElements(keys, `goto ${chain}`));
+}
+
 /** Where connections go, and which source they get. */
-function connect(balance: PortBalance, before: NftTable, toMap: (chain: string) => NftSet): Piece[] {
+function connect(balance: PortBalance, before: NftTable): Piece[] {
   if (balance.backends.length === 0) return [{ rules: [`goto ${shared.refuse}`], sets: [], chains: [] }];
   const choice = balance.affinitySeconds === null ? choose(balance, before) : chooseKept(balance, before);
   const { chain, ...source } = giveSource(balance);
-  return [choice, { ...source, rules: [], sets: [[shared.translated, toMap(chain)], ...source.sets] }];
+  const translated = toPortMap(balance, 'translated', chain);
+  return [choice, { ...source, rules: [], sets: [[shared.translated, translated], ...source.sets] }];
 }
 
 interface Piece {
@@ -102,13 +99,10 @@ function admit(balance: PortBalance): Piece {
 
 /** Named by what it holds: a set that is changed in place would keep clients out for a moment that are in both. */
 function renderAdmission({ family, service }: PortBalance, sources: readonly string[]): Piece {
-  const content = createHash('sha256').update(sources.join()).digest('hex').slice(0, 10);
-  const name = `sources/${service}/${content}`;
-  const declaration = `type ${toAddressType(family)}; flags interval`;
-  const elements = new Map(sources.map((range) => [range, '']));
+  const name = `sources/${service}/${shorten(sources.join())}`;
   return {
     rules: [`${familyToNft[family]} saddr != @${name} drop`],
-    sets: [[name, { kind: 'set', declaration, elements }]],
+    sets: [[name, toSet(`type ${toAddressType(family)}; flags interval`, sources)]],
     chains: [],
   };
 }
@@ -119,11 +113,8 @@ function choose(balance: PortBalance, before: NftTable): Piece {
   const wanted = new Map(
     balance.backends.map((backend) => [nameEnd(backend), backend.weight ?? usualWeight]),
   );
-  const { name, count, set } = declareSlots(balance, {
-    wanted,
-    before,
-    value: `${familyToNft[family]} daddr . ${balance.protocol.toLowerCase()} dport`,
-  });
+  const value = `${familyToNft[family]} daddr . ${balance.protocol.toLowerCase()} dport`;
+  const { name, count, set } = declareSlots(balance, wanted, before, value);
   const rule = `meta l4proto ${toProtocolNumber(balance)} dnat ${familyToNft[family]} to ${pick(balance, count)} map @${name}`;
   return { rules: [rule], sets: [[name, set]], chains: [] };
 }
@@ -141,7 +132,7 @@ function chooseKept(balance: PortBalance, before: NftTable): Piece {
   const wanted = new Map(
     ends.map(({ verdict, backend: { weight = usualWeight } }) => [verdict, weight] as const),
   );
-  const { name, count, set } = declareSlots(balance, { wanted, before, value: 'verdict' });
+  const { name, count, set } = declareSlots(balance, wanted, before, 'verdict');
   const kept = memory.recall(new Map(ends.map(({ backend, verdict }) => [nameEnd(backend), verdict])));
   return {
     rules: [...kept.rules, `${pick(balance, count)} vmap @${name}`],
@@ -203,18 +194,8 @@ function toHandle(place: string): string {
   return [0, 2].map((at) => ((digest.readUInt16BE(at) % 0xfffe) + 1).toString(16)).join(':');
 }
 
-interface SlotNeeds {
-  /** In the order of the balance's backends. */
-  readonly wanted: Weights;
-  readonly before: NftTable;
-  /** The type of what a slot leads to. */
-  readonly value: string;
-}
-
-function declareSlots(
-  balance: PortBalance,
-  { wanted, before, value }: SlotNeeds,
-): { name: string; count: number; set: NftSet } {
+/** `wanted` is in the order of the balance's backends, `value` the type of what a slot leads to. */
+function declareSlots(balance: PortBalance, wanted: Weights, before: NftTable, value: string) {
   const name = `slots/${identifyPort(balance)}${value === 'verdict' ? '/kept' : ''}`;
   const known = before.sets.get(name)?.elements ?? new Map<string, string>();
   const placed = Array.from({ length: known.size }, (_, at) => known.get(String(at)) ?? '');
@@ -236,15 +217,8 @@ function chooseSlots({ method, backends, parts }: PortBalance, placed: string[],
 }
 
 function pick({ method, family }: PortBalance, count: number): string {
-  switch (method) {
-    case 'random':
-    case 'lc':
-      return `numgen random mod ${count}`;
-    case 'rr':
-      return `numgen inc mod ${count}`;
-    case 'hash':
-      return `jhash ${familyToNft[family]} saddr mod ${count} seed ${hashSeed}`;
-  }
+  if (method === 'hash') return `jhash ${familyToNft[family]} saddr mod ${count} seed ${hashSeed}`;
+  return `numgen ${method === 'rr' ? 'inc' : 'random'} mod ${count}`;
 }
 
 /**
@@ -256,14 +230,14 @@ function giveSource(balance: PortBalance): Omit<Piece, 'rules'> & { readonly cha
   const [chain, set] = [`source/${identifyPort(balance)}`, `itself/${identifyPort(balance)}`];
   const ip = familyToNft[balance.family];
   const type = toAddressType(balance.family);
-  const elements = new Map(balance.backends.map(({ address }) => [`${address} . ${address}`, '']));
+  const pairs = balance.backends.map(({ address }) => `${address} . ${address}`);
   const rules = [
     'fib saddr type 2 masquerade fully-random',
     `${ip} saddr . ${ip} daddr @${set} masquerade fully-random`,
   ];
   return {
     chain,
-    sets: [[set, { kind: 'set', declaration: `type ${type} . ${type}`, elements }]],
+    sets: [[set, toSet(`type ${type} . ${type}`, pairs)]],
     chains: [[chain, toChain(rules)]],
   };
 }
@@ -287,20 +261,17 @@ const closedSeconds = 30;
 /** So many ICMP errors of one port are sent on in a second, each to all nodes. Routers send far fewer; a flood gets no more copies. */
 const errorsPerSecond = 250;
 
-/** A connection begins: SYN, and none of ACK, FIN and RST. Of SCTP, INIT, which is a packet's only chunk (RFC 9260, 6.10). */
-const protocolToOpening: ReadonlyMap<string, string> = new Map([
-  ['TCP', 'tcp flags & (fin | syn | rst | ack) == syn'],
-  ['SCTP', '@th,96,8 0x1'],
-]);
-
-/** The client ends a connection: FIN or RST, as all versions of nft print them. Of SCTP, ABORT or a chunk of its shutdown (RFC 9260, 3.2). */
-const protocolToClosing: ReadonlyMap<string, string> = new Map([
-  ['TCP', 'tcp flags 0x1,0x4'],
-  ['SCTP', '@th,96,8 { 0x6, 0x7, 0x8, 0xe }'],
-]);
+/**
+ * A connection begins: SYN, and none of ACK, FIN and RST. Of SCTP, INIT, which is a packet's only chunk (RFC 9260, 6.10). The client ends
+ * one: FIN or RST, as all versions of nft print them. Of SCTP, ABORT or a chunk of its shutdown (RFC 9260, 3.2).
+ */
+const protocolToSigns: Readonly<Record<string, Readonly<Record<'opening' | 'closing', string>>>> = {
+  TCP: { opening: 'tcp flags & (fin | syn | rst | ack) == syn', closing: 'tcp flags 0x1,0x4' },
+  SCTP: { opening: '@th,96,8 0x1', closing: '@th,96,8 { 0x6, 0x7, 0x8, 0xe }' },
+};
 
 /** A place of new connections, or of open ones: a node, or this one. Its chains are for connections that continue, begin, or have ended. */
-interface NodePath extends Readonly<Record<'chain' | 'start' | 'closed', string>> {
+interface NodePath extends Readonly<Record<'chain' | 'start' | 'closed' | 'sent', string>> {
   /** Null for this one. */
   readonly node: string | null;
   /** Whether clients are kept there: the Service asks for that, and an endpoint there serves. */
@@ -319,7 +290,7 @@ interface RelayMemories {
  */
 function renderRelay(balance: PortBalance, relay: Relay): NftTable {
   const [id, { family, addresses, port }] = [identifyPort(balance), balance];
-  const number = toProtocolNumber(balance);
+  const number = toHex(Number(toProtocolNumber(balance)));
   const paths = listPaths(balance, relay);
   const slots = listSlots(relay, paths);
   const memories = rememberNodes(balance);
@@ -335,23 +306,21 @@ function renderRelay(balance: PortBalance, relay: Relay): NftTable {
     memories.connections.recall(new Map(states)),
     ...(memories.clients === null ? [] : [memories.clients.recall(new Map(kept))]),
   ];
-  const toElements = (keys: readonly string[], value: string) => new Map(keys.map((key) => [key, value]));
-  const keys = addresses.map((address) => `${address} . ${number} . ${port}`);
-  const errorKeys = addresses.map((address) => `${address} . ${toHex(Number(number))} . ${toHex(port)}`);
+  const errorKeys = addresses.map((address) => `${address} . ${number} . ${toHex(port)}`);
   return {
     sets: new Map<string, NftSet>([
-      [shared.relays, { ...declareVipMap(family), elements: toElements(keys, `goto relay/${id}`) }],
-      [shared.errors, { ...declareErrorMap(family), elements: toElements(errorKeys, `goto errors/${id}`) }],
+      [shared.relays, toPortMap(balance, 'relays', `relay/${id}`)],
+      [shared.errors, createMap(family, 'errors', toElements(errorKeys, `goto errors/${id}`))],
       ...(slots.length === 0 ? [] : [[`relay-${id}`, toSlotMap(slots, 'verdict')] as const]),
       ...recalls.flatMap(({ sets }) => sets),
     ]),
     chains: new Map<string, NftChain>([
-      [`relay/${id}`, toChain(chooseRelay(balance, { relay, recalls, slots }))],
+      [`relay/${id}`, toChain(chooseRelay(balance, relay, recalls, slots))],
       [`errors/${id}`, toChain(sendErrorsOn(balance, relay))],
       ...recalls.flatMap(({ chains }) => chains),
       // Apart from what it follows from: nft prints `tcp sport` for `th sport` behind that.
       [`forget/${id}`, toChain([memories.connections.forget])],
-      ...paths.flatMap((path) => renderPath(balance, { relay, memories, path })),
+      ...paths.flatMap((path) => renderPath(path, balance, relay, memories)),
     ]),
   };
 }
@@ -363,9 +332,9 @@ function listPaths(balance: PortBalance, relay: Relay): NodePath[] {
   const keeps = balance.affinitySeconds !== null;
   const nodes = keeps && serving.has(null) ? [...relay.nodes.keys(), null] : [...relay.nodes.keys()];
   return nodes.map((node) => {
-    const suffix = `${id}/${node === null ? 'here' : hashNode(node)}`;
+    const suffix = `${id}/${node === null ? 'here' : shorten(node)}`;
     const chains = { chain: `to/${suffix}`, start: `begin/${suffix}`, closed: `closed/${suffix}` };
-    return { node, ...chains, isKept: keeps && serving.has(node) };
+    return { node, ...chains, sent: `send/${suffix}`, isKept: keeps && serving.has(node) };
   });
 }
 
@@ -385,8 +354,9 @@ function rememberNodes(balance: PortBalance): RelayMemories {
   };
 }
 
-function hashNode(node: string): string {
-  return createHash('sha256').update(node).digest('hex').slice(0, 10);
+/** For what a name may not have, or is too long for one. */
+function shorten(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 10);
 }
 
 /** By the hash of a new connection, what is done with it. */
@@ -399,18 +369,17 @@ function listSlots({ ends, weights }: Relay, paths: readonly NodePath[]): string
   return hashSlots(weights).map((end) => endToVerdict.get(end) ?? '');
 }
 
-interface Choice {
-  readonly relay: Relay;
-  readonly recalls: readonly Piece[];
-  readonly slots: readonly string[];
-}
-
 /** Of packets to the address, in this order. A connection that begins asks nothing that is remembered of one before it. */
-function chooseRelay(balance: PortBalance, { relay, recalls, slots }: Choice): string[] {
+function chooseRelay(
+  balance: PortBalance,
+  relay: Relay,
+  recalls: readonly Piece[],
+  slots: readonly string[],
+): string[] {
   const { family, affinitySeconds, isHere, protocol } = balance;
   const [id, source] = [identifyPort(balance), `${familyToNft[family]} saddr`];
-  const opening = protocolToOpening.get(protocol);
-  const hashed = affinitySeconds === null ? nameConnection(balance) : source;
+  const opening = protocolToSigns[protocol]?.opening;
+  const hashed = affinitySeconds === null ? `${source} . th sport` : source;
   return [
     // Not for pods and programs of this node: their connections are not from outside.
     ...acceptInside(relay.uplinks ?? null),
@@ -424,26 +393,21 @@ function chooseRelay(balance: PortBalance, { relay, recalls, slots }: Choice): s
   ];
 }
 
-interface PathNeeds {
-  readonly relay: Relay;
-  readonly memories: RelayMemories;
-  readonly path: NodePath;
-}
-
 /** A packet of a connection that has ended gets it no longer time: the last one is mostly an ACK. */
-function renderPath(balance: PortBalance, { relay, memories, path }: PathNeeds): [string, NftChain][] {
-  const { node, chain, start, closed } = path;
-  const keepsClient = path.isKept && memories.clients !== null ? [memories.clients.keep(node ?? '')] : [];
+function renderPath(
+  { node, chain, start, closed, sent, isKept }: NodePath,
+  balance: PortBalance,
+  relay: Relay,
+  { connections: { keep }, clients }: RelayMemories,
+): [string, NftChain][] {
+  const keepsClient = isKept && clients !== null ? [clients.keep(node ?? '')] : [];
   if (node === null)
     return [
       [chain, toChain([forgetNumber, 'accept'])],
       [start, toChain([...keepsClient, `goto ${chain}`])],
     ];
-  const id = identifyPort(balance);
-  const sent = `send/${id}/${hashNode(node)}`;
-  const closing = protocolToClosing.get(balance.protocol);
-  const { keep } = memories.connections;
-  const toClosed = closing === undefined ? [] : [`${closing} jump forget/${id}`, `${closing} goto ${closed}`];
+  const [forget, closing] = [`forget/${identifyPort(balance)}`, protocolToSigns[balance.protocol]?.closing];
+  const toClosed = closing === undefined ? [] : [`${closing} jump ${forget}`, `${closing} goto ${closed}`];
   return [
     [chain, toChain([...toClosed, keep(nameState(node, 'chain')), `goto ${sent}`])],
     [start, toChain([...keepsClient, keep(nameState(node, 'start'), newSeconds), `goto ${sent}`])],
@@ -471,11 +435,6 @@ function sendErrorsOn(balance: PortBalance, relay: Relay): string[] {
     ...[...relay.nodes.values()].flatMap((address) => sendOn(balance, address)),
     'drop',
   ];
-}
-
-/** What one connection is known by. */
-function nameConnection({ family }: PortBalance): string {
-  return `${familyToNft[family]} saddr . th sport`;
 }
 
 /** As nft prints numbers that it knows no type of. */

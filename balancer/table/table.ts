@@ -11,7 +11,6 @@ import {
   listUnchangeable,
   diffObjects,
 } from '../../lib/nft/table.ts';
-import type { NftChange } from '../../lib/dialect.ts';
 import { nameTable, aliveSeconds, tableName } from '../../lib/api/balancer.ts';
 import type { ElementChange } from '../../lib/kernel/nft-netlink.ts';
 import { familyToNft } from '../../lib/kernel/port.ts';
@@ -137,14 +136,16 @@ export const shared = {
   ownSource: 'own-source',
 } as const;
 
-/** The declaration of `vips` and `translated`. */
-export function declareVipMap(family: Family): Omit<NftSet, 'elements'> {
-  return { kind: 'map', declaration: `type ${toAddressType(family)} . inet_proto . inet_service : verdict` };
-}
-
-/** The declaration of `guards`. */
-export function declareGuardMap(family: Family): Omit<NftSet, 'elements'> {
-  return { kind: 'map', declaration: `type ${toAddressType(family)} : verdict` };
+/** One of the maps from what a packet is sent to, with these elements. */
+export function createMap(
+  family: Family,
+  name: 'vips' | 'translated' | 'relays' | 'guards' | 'errors',
+  elements: NftSet['elements'] = new Map(),
+): NftSet {
+  const port = name === 'guards' ? '' : ' . inet_proto . inet_service';
+  // nft prints numbers of such keys as `toHex` does.
+  const key = name === 'errors' ? `typeof ${nameErrorKey(family)}` : `type ${toAddressType(family)}${port}`;
+  return { kind: 'map', declaration: `${key} : verdict`, elements };
 }
 
 /** Which ICMP messages are about a connection, and where in the packet that they carry its protocol and source port are. */
@@ -152,11 +153,6 @@ const icmpErrors = {
   ipv4: { types: 'icmp type { 3, 11, 12 }', protocol: '@th,136,8', port: '@th,224,16' },
   ipv6: { types: 'icmpv6 type 1-4', protocol: '@th,112,8', port: '@th,384,16' },
 } as const;
-
-/** The declaration of `errors`. nft prints numbers of such keys as `toHex` does. */
-export function declareErrorMap(family: Family): Omit<NftSet, 'elements'> {
-  return { kind: 'map', declaration: `typeof ${nameErrorKey(family)} : verdict` };
-}
 
 function nameErrorKey(family: Family): string {
   const { protocol, port } = icmpErrors[family];
@@ -181,13 +177,10 @@ export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
         shared.alive,
         { kind: 'set', declaration: `type inet_proto; timeout ${aliveSeconds}s`, elements: new Map() },
       ],
-      [shared.vips, { ...declareVipMap(family), elements: new Map() }],
-      [shared.translated, { ...declareVipMap(family), elements: new Map() }],
-      [shared.guards, { ...declareGuardMap(family), elements: new Map() }],
-      [shared.relays, { ...declareVipMap(family), elements: new Map() }],
-      ...(needs === 'no relays'
-        ? []
-        : [[shared.errors, { ...declareErrorMap(family), elements: new Map() }] as const]),
+      ...(['vips', 'translated', 'guards', 'relays'] as const).map(
+        (name) => [name, createMap(family, name)] as const,
+      ),
+      ...(needs === 'no relays' ? [] : [[shared.errors, createMap(family, 'errors')] as const]),
     ]),
     chains: new Map<string, NftChain>([
       [shared.refuse, { hook: null, rules: ['reject with tcp reset', 'reject'] }],
@@ -216,9 +209,8 @@ export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
 /** A router says to the Service's address that a packet does not fit, or does not arrive: so to the node that holds the address. */
 function sendOn(family: Family, dispatch: string): [string, NftChain][] {
   const ofErrors = `${icmpErrors[family].types} meta l4proto @alive ${nameErrorKey(family)} vmap @${shared.errors}`;
-  return [
-    ['relay', { hook: declareHook('filter', 'prerouting', relayPriority), rules: [dispatch, ofErrors] }],
-  ];
+  const hook = declareHook('filter', 'prerouting', relayPriority);
+  return [['relay', { hook, rules: [dispatch, ofErrors] }]];
 }
 
 /**
@@ -278,7 +270,7 @@ export function diffTables(pair: TablePair, kept: ReadonlySet<string> = new Set(
   };
 }
 
-const toCommand = ({ command }: NftChange) => command;
+const toCommand = ({ command }: { readonly command: string }) => command;
 
 function withoutSets({ sets, chains }: NftTable, names: ReadonlySet<string>): NftTable {
   return { sets: new Map([...sets].filter(([name]) => !names.has(name))), chains };
