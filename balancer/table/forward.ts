@@ -44,18 +44,15 @@ export function planAccept(seen: Ruleset, addresses: readonly Address[]): string
   const forward = filter.get('FORWARD') ?? [];
   const hooks = forward.filter((rule) => rule === hook).map((rule) => `-D FORWARD ${rule}`);
   if (!isWanted) return chain === undefined ? '' : print([...hooks, `-X ${acceptChain}`]);
-  return fill({ chain, forward, hooks }, renderRules(addresses));
+  return fill(chain, forward, hooks, renderRules(addresses));
 }
-
-interface SeenChains {
-  readonly chain: readonly string[] | undefined;
-  readonly forward: readonly string[];
-  /** The lines that delete what leads to the chain. */
-  readonly hooks: readonly string[];
-}
-
-/** A correct hook stays: a move of it would look like a change to other software that has a hook there. */
-function fill({ chain, forward, hooks }: SeenChains, rules: readonly string[]): string {
+/** `hooks` delete what leads to the chain. A correct one stays: a move of it would look like a change to other software that has a hook there. */
+function fill(
+  chain: readonly string[] | undefined,
+  forward: readonly string[],
+  hooks: readonly string[],
+  rules: readonly string[],
+): string {
   const others = forward.filter((rule) => rule !== hook);
   const place = findPlace(others);
   const isInPlace =

@@ -424,7 +424,7 @@ export class Programmer {
     const wanted = mergeTables([createSkeleton(family, this.#findRelayNeeds(family)), ...parts.values()]);
     const change = seen === null ? null : diffTables({ family, seen, wanted });
     if (change === null) return { now: printReplacement(family, wanted), later: '' };
-    return { now: print(change.now), later: print(change.later) };
+    return { now: printStep(change.now), later: printStep(change.later) };
   }
 
   #noteFound({ sets }: NftTable): void {
@@ -437,7 +437,7 @@ export class Programmer {
     const elements = steps.flatMap((step) => step.elements);
     if (isOfElements && elements.length === 0) return;
     if (isOfElements && (await this.#kernel.changeElements(elements))) return;
-    await this.#guard(this.#kernel.apply(steps.map(print).join('')));
+    await this.#guard(this.#kernel.apply(steps.map(printStep).join('')));
   }
 
   async #apply(scripts: readonly Script[]): Promise<void> {
@@ -459,16 +459,7 @@ export class Programmer {
 }
 
 /** Of two transactions, each empty or with a newline at its end. */
-interface Script {
-  readonly now: string;
-  readonly later: string;
-}
-
-function print(step: TableStep): string {
-  return printStep(step)
-    .map((command) => `${command}\n`)
-    .join('');
-}
+type Script = Readonly<Record<'now' | 'later', string>>;
 
 /** What the table has for all of them together. kube-proxy's virtual servers are there where it has an interface of its own. */
 export function findRelayNeeds(relays: readonly Relay[]): RelayNeeds {

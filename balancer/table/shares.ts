@@ -1,4 +1,3 @@
-import type { Cancel, Clock } from '../../lib/clock.ts';
 import { type Balances, type PortBalance, nameEnd, identifyPort } from '../services/backends.ts';
 import {
   type Tally,
@@ -15,7 +14,6 @@ import {
 import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
-import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /**
  * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
@@ -62,7 +60,7 @@ interface CountedService {
 
 /** What the caller supplies. */
 interface SharesPorts {
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<CleanerPorts['clock'], 'now'>;
   /** Called when some Services are to get other shares: `share` has them. */
   readonly onChange: (services: readonly string[]) => void;
 }
@@ -200,8 +198,8 @@ interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
 /** How the kernel balances each Service, and what follows from that for connections that are open. */
 export class SettledBalances {
   readonly #serviceToBalances = new Map<string, Balances>();
-  readonly #clock: Clock;
-  readonly #waits = new Set<Cancel>();
+  readonly #clock: CleanerPorts['clock'];
+  readonly #waits = new Set<() => void>();
   readonly #cleaner: FlowCleaner;
   readonly #drains: Drains;
   readonly #shares: ConnectionShares;
@@ -233,7 +231,7 @@ export class SettledBalances {
   }
 
   /** See `NodeReport`: all of them. The same array while nothing has happened to them. */
-  get draining(): readonly DrainingEndpoint[] {
+  get draining(): Drains['list'] {
     return this.#drains.list;
   }
 

@@ -83,7 +83,9 @@ export function createStrayFilter(
 ): (flow: BalancedFlow) => boolean {
   const portToBalance = new Map<string, PortBalance>();
   for (const balance of [...balances].flat()) {
-    for (const address of balance.addresses) portToBalance.set(describePort(balance, address), balance);
+    const { family, addresses, protocol, port } = balance;
+    for (const address of addresses)
+      portToBalance.set(`${protocol.toLowerCase()} ${formatEndpoint({ family, address, port })}`, balance);
   }
   return (flow) => {
     const { protocol, vip, backend } = flow;
@@ -97,10 +99,6 @@ export function createStrayFilter(
       ({ address, port }) => address === backend.address && port === backend.port,
     );
   };
-}
-
-function describePort({ family, protocol, port }: PortBalance, address: string): string {
-  return `${protocol.toLowerCase()} ${formatEndpoint({ family, address, port })}`;
 }
 
 function listEnds({ protocol, backends, present }: PortBalance): PortBalance['present'] {
@@ -394,7 +392,7 @@ export class Drains {
 
   /** Takes how the kernel balances a Service from now on. */
   take(service: string, balances: readonly PortBalance[]): void {
-    const before = this.#serviceToDrains.get(service) ?? none;
+    const before = this.#serviceToDrains.get(service) ?? new Map<string, Drain>();
     const now = this.#list(service, balances, before);
     if (before.size + now.size === 0) return;
     if (now.size === 0) this.#serviceToDrains.delete(service);
@@ -420,8 +418,13 @@ export class Drains {
         if (drain !== undefined && isOpen) counts.set(drain, (counts.get(drain) ?? 0) + 1);
       },
       end: () => {
-        for (const drain of textToDrain.values()) drain.hasOthers = others.has(drain);
-        this.#settle(new Set(textToDrain.values()), counts);
+        let isOther = false;
+        for (const drain of new Set(textToDrain.values())) {
+          const count = counts.get(drain) ?? 0;
+          isOther ||= drain.connections !== count;
+          [drain.connections, drain.hasOthers] = [count, others.has(drain)];
+        }
+        if (isOther) this.#change();
       },
     };
   }
@@ -430,16 +433,6 @@ export class Drains {
   stop(): void {
     this.#isStopped = true;
     this.#cancel();
-  }
-
-  #settle(seen: ReadonlySet<Drain>, counts: ReadonlyMap<Drain, number>): void {
-    let isOther = false;
-    for (const drain of seen) {
-      const count = counts.get(drain) ?? 0;
-      isOther ||= drain.connections !== count;
-      drain.connections = count;
-    }
-    if (isOther) this.#change();
   }
 
   /** Those that drained before stay: their time does not begin again. */
@@ -503,5 +496,3 @@ export class Drains {
     });
   }
 }
-
-const none: ReadonlyMap<string, Drain> = new Map();

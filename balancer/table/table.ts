@@ -38,48 +38,43 @@ export function mergeTables(tables: readonly NftTable[]): NftTable {
 
 /** A script that says that the balancer lives, and so has the rules of these families count. */
 export function printRenewal(families: readonly Family[]): string {
-  return families
-    .flatMap((family) => {
-      const set = `${nameTable(family)} ${shared.alive}`;
-      // Emptied first: before Linux 6.12 an element that is there keeps its time.
-      return [`flush set ${set}`, `add element ${set} { ${listAliveProtocols(family).join(', ')} }`];
-    })
-    .map((command) => `${command}\n`)
-    .join('');
+  const commands = families.flatMap((family) => {
+    const set = `${nameTable(family)} ${shared.alive}`;
+    // Emptied first: before Linux 6.12 an element that is there keeps its time.
+    return [`flush set ${set}`, `add element ${set} { ${[...transports, icmp[family]].join(', ')} }`];
+  });
+  return print(commands);
 }
 
-/** The commands of nft that a step is. */
-export function printStep({ before, elements, after }: TableStep): readonly string[] {
-  return [...before, ...elements.flatMap(printElements), ...after];
+/** A script that is a step. */
+export function printStep({ before, elements, after }: TableStep): string {
+  return print([...before, ...elements.flatMap(printElements), ...after]);
+}
+
+function print(commands: readonly string[]): string {
+  return commands.map((command) => `${command}\n`).join('');
 }
 
 /** nft takes a line of any length, and reads it in one go. */
 function printElements({ family, set, removed, added }: ElementChange): string[] {
   const place = `element ${nameTable(family)} ${set}`;
-  const print = (verb: string, elements: readonly string[]) =>
+  const toCommands = (verb: string, elements: readonly string[]) =>
     elements.length === 0 ? [] : [`${verb} ${place} { ${elements.join(', ')} }`];
   const texts = added.map(([key, value]) => (value === '' ? key : `${key} : ${value}`));
-  return [...print('delete', removed), ...print('add', texts)];
+  return [...toCommands('delete', removed), ...toCommands('add', texts)];
 }
 
 /** A script that replaces the table whole in one transaction, whether or not there is one. */
 export function printReplacement(family: Family, wanted: NftTable): string {
-  return `${[...removeTable(family), `add table ${nameTable(family)}`, ...fillTable(family, wanted)].join('\n')}\n`;
+  const change = diffTables({ family, seen: emptyTable, wanted });
+  const filled = change === null ? '' : printStep(change.now);
+  return `${printRemoval(family)}add table ${nameTable(family)}\n${filled}`;
 }
 
 /** A script that removes the table, whether or not there is one. */
 export function printRemoval(family: Family): string {
-  return `${removeTable(family).join('\n')}\n`;
-}
-
-/** Adding before deleting makes it work where there is none. */
-function removeTable(family: Family): string[] {
-  return [`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`];
-}
-
-function fillTable(family: Family, wanted: NftTable): readonly string[] {
-  const change = diffTables({ family, seen: emptyTable, wanted });
-  return change === null ? [] : printStep(change.now);
+  // Adding before deleting makes it work where there is none.
+  return print([`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`]);
 }
 
 /**
@@ -92,11 +87,6 @@ const transports = ['6', '17', '132'] as const;
 
 /** ICMP, as nft prints it with -n. */
 const icmp = { ipv4: '1', ipv6: '58' } as const;
-
-/** The elements of set `alive`. */
-function listAliveProtocols(family: Family): readonly string[] {
-  return [...transports, icmp[family]];
-}
 
 /** Behind connection tracking at -200, and before iptables' mangle chains at -150. */
 const relayPriority = -155;
