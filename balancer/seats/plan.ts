@@ -191,13 +191,11 @@ function planSeat(
   return [{ name, ...instance, place, ...readTimes(pool), isUsed, addresses }];
 }
 
-type Instance = Pick<PlannedSeat, 'anchor' | 'device' | 'vrid'>;
-
 /** What keepalived knows a seat by. A problem, as a clause, where it would refuse that, or another seat has it. */
 function planInstance(
   { host, owners }: Planning,
   { name, pool, seat }: Candidate,
-): Instance | { readonly problem: string } {
+): Pick<PlannedSeat, 'anchor' | 'device' | 'vrid'> | { readonly problem: string } {
   const entry = readEntry(seat);
   if (entry === null) return { problem: 'its entry in the status of its pool cannot be read' };
   const { anchor, network, vrid } = entry;
@@ -361,20 +359,13 @@ function listNamed({ family }: Address, name: string, { subnets, alone = [] }: H
   return [...subnets, ...alone].filter((one) => one.device === name && one.family === family);
 }
 
-function listNetworks(address: Address, { subnets, onLink = [] }: HostNetworks): HostAddress[] {
-  const around = listAround(address, subnets);
-  return around.length === 0 ? listClosest(address, onLink) : around;
-}
-
-function listAround({ text }: Address, networks: readonly HostAddress[]): HostAddress[] {
-  return networks.filter((one) => isInSubnet(text, one));
-}
-
-/** The smallest networks that have it: several where interfaces have the same one. */
-function listClosest(address: Address, networks: readonly HostAddress[]): HostAddress[] {
-  const around = listAround(address, networks);
-  const longest = Math.max(...around.map(({ prefixLength }) => prefixLength));
-  return around.filter(({ prefixLength }) => prefixLength === longest);
+function listNetworks({ text }: Address, { subnets, onLink = [] }: HostNetworks): HostAddress[] {
+  const around = subnets.filter((one) => isInSubnet(text, one));
+  if (around.length > 0) return around;
+  // The smallest networks that have it: several where interfaces have the same one.
+  const reached = onLink.filter((one) => isInSubnet(text, one));
+  const longest = Math.max(...reached.map(({ prefixLength }) => prefixLength));
+  return reached.filter(({ prefixLength }) => prefixLength === longest);
 }
 
 /** Neighbours send to nobody there, or to each router: RFC 919 and 922, and RFC 4291, 2.6.1. Links of two hosts have no such addresses (RFC 3021, 6164). */
