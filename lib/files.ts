@@ -144,6 +144,14 @@ async function removeFile(location: string): Promise<void> {
 /** More than this in one read is left for the next. */
 const chunkBytes = 16_384;
 
+/** Whether a keepalived follows a file, by which a program of vipnat takes addresses away from a node that cannot serve. */
+export interface GuardView {
+  /** Null where no keepalived is seen, or none may be asked: that is no fault. */
+  readonly isWatched: boolean | null;
+  /** Why it does not, as a sentence without its end; absent where it does. */
+  readonly cause?: string;
+}
+
 /** The reading end of a named pipe that somebody else makes, writes and removes. Never waits for a writer. */
 export class Fifo {
   readonly #path: PathLike;

@@ -3,7 +3,7 @@ import type { LoopObserver } from './events.ts';
 import type { Assessment, Decision } from '../decide/decision.ts';
 import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
-import { findKeepalived, viewGuard, type GuardView, type KeepalivedView } from '../../lib/keepalived/read.ts';
+import { findKeepalived, viewGuard, type KeepalivedView } from '../../lib/keepalived/read.ts';
 import {
   locateKeepalivedFile,
   locateServingFile,
@@ -16,7 +16,7 @@ import { formatDocument } from '../../lib/text.ts';
 import type { HealthState } from '../health/judge.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';
 import type { AgentActivity } from '../ask.ts';
-import type { Drain } from '../../lib/files.ts';
+import type { Drain, GuardView } from '../../lib/files.ts';
 import { describeDrift } from '../../lib/dialect.ts';
 import type { Health } from '../health/usable.ts';
 

@@ -2,26 +2,16 @@ import { type Clock, type Cancel, type Budget, type Bucket, fillBucket, takeToke
 import { VipnatError, describeCause } from '../../lib/errors.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { GuardWatch, type SeatFiles } from '../../lib/keepalived/write.ts';
-import { readIfThere, refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
-import {
-  findObstacle,
-  seatsMark,
-  type GuardView,
-  type RunningKeepalived,
-} from '../../lib/keepalived/read.ts';
+import { readIfThere, refuseForeignFile, replaceFile, notWritten, type GuardView } from '../../lib/files.ts';
+import { findObstacle, seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
 import { join, dirname, basename } from 'node:path';
 import { rename, writeFile } from 'node:fs/promises';
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
 type TestConfiguration = (path: string) => Promise<string | null>;
 
-/** What became of a new configuration. */
-type Replacement =
-  | { readonly outcome: 'replaced' }
-  /** The same, but no keepalived is installed here that could check it. */
-  | { readonly outcome: 'unchecked'; readonly reason: VipnatError }
-  /** keepalived takes no such file: the one before stays. */
-  | { readonly outcome: 'refused'; readonly detail: string };
+/** Why keepalived takes no such file: the one before stays. Or why none could check it here; null for neither. */
+type Refusal = string | VipnatError | null;
 
 /** The text of keepalived.conf; null where there is none. Rejects as readIfThere does. */
 export async function readConfigurationFile({ file }: SeatFiles): Promise<string | null> {
@@ -40,26 +30,25 @@ async function replaceConfigurationFile(
   { file, refusedFile }: SeatFiles,
   text: string,
   test: TestConfiguration,
-): Promise<Replacement> {
+): Promise<Refusal> {
   await refuseForeignFile(file, seatsMark, 'vipnat balancer');
   const draft = join(dirname(file), `.${basename(file)}.new`);
   try {
     await replaceFile(draft, text, { isOwnFolder: true });
-    const checked = await check(draft, test);
-    await rename(draft, checked.outcome === 'refused' ? refusedFile : file);
-    return checked;
+    const refusal = await check(draft, test);
+    await rename(draft, typeof refusal === 'string' ? refusedFile : file);
+    return refusal;
   } catch (error) {
     throw error instanceof VipnatError ? error : notWritten(file, error);
   }
 }
 
-async function check(draft: string, test: TestConfiguration): Promise<Replacement> {
+async function check(draft: string, test: TestConfiguration): Promise<Refusal> {
   try {
-    const detail = await test(draft);
-    return detail === null ? { outcome: 'replaced' } : { outcome: 'refused', detail };
+    return await test(draft);
   } catch (error) {
-    if (!(error instanceof VipnatError) || error.code !== 'TOOL_MISSING') throw error;
-    return { outcome: 'unchecked', reason: error };
+    if (error instanceof VipnatError && error.code === 'TOOL_MISSING') return error;
+    throw error;
   }
 }
 
@@ -116,10 +105,13 @@ export class ConfigurationKeeper {
 
   /** Looks at the file, whose text is null where it is missing, and the process. Rejects as readIfThere does. */
   async read(): Promise<{ readonly text: string | null; readonly isRunning: boolean }> {
-    this.#running = await this.#ports.findRunning();
-    this.#text = await readConfigurationFile(this.#ports.files);
+    const { files, findRunning, logger } = this.#ports;
+    this.#running = await findRunning();
+    this.#text = await readConfigurationFile(files);
     const isRunning = this.#running !== null;
-    if (isRunning !== this.#isRunning) this.#logRunning(isRunning);
+    if (isRunning && this.#isRunning !== true) logger.info("the balancer's keepalived runs");
+    if (!isRunning && this.#isRunning !== false)
+      logger.warn("the balancer's keepalived does not run: this node holds no address");
     this.#isRunning = isRunning;
     // What was said before is about a text of a former life.
     if (this.#reported !== '') await this.#readComplaint();
@@ -156,28 +148,20 @@ export class ConfigurationKeeper {
     return null;
   }
 
-  #note(text: string, replacement: Replacement): void {
+  #note(text: string, refusal: Refusal): void {
     const { clock, logger } = this.#ports;
-    if (replacement.outcome === 'refused') {
-      if (this.#refused?.text !== text) this.#logRefusal(replacement.detail);
+    if (typeof refusal === 'string') {
+      if (this.#refused?.text !== text) this.#logRefusal(refusal);
       this.#refused = { text, at: clock.now() };
       return;
     }
-    if (replacement.outcome === 'unchecked' && !this.#isUnchecked) {
-      const { message } = replacement.reason;
-      logger.info(`keepalived.conf is not checked before it is used, only by keepalived itself: ${message}`);
-    }
-    this.#isUnchecked = replacement.outcome === 'unchecked';
+    const what = 'keepalived.conf is not checked before it is used, only by keepalived itself';
+    if (refusal !== null && !this.#isUnchecked) logger.info(`${what}: ${refusal.message}`);
+    this.#isUnchecked = refusal !== null;
     if (this.#refused !== null) this.#logRefusal(null);
     this.#refused = null;
     this.#text = text;
     logger.info('keepalived.conf is replaced');
-  }
-
-  #logRunning(isRunning: boolean): void {
-    const { logger } = this.#ports;
-    if (isRunning) logger.info("the balancer's keepalived runs");
-    else logger.warn("the balancer's keepalived does not run: this node holds no address");
   }
 
   /** In keepalived's words; null where it takes the file. */
@@ -231,17 +215,19 @@ type BeatPorts = Pick<ConfigurationPorts, 'files' | 'clock' | 'logger' | 'findRu
  */
 export class BalancerBeat {
   readonly #ports: BeatPorts;
-  #isNeeded: boolean | null = null;
+  /** Whether an address of a seat is dead here without this process: until that is known, it is as a former life has said. */
+  isNeeded: boolean | null = null;
   #cancel: Cancel = () => undefined;
   #written: Promise<void> = Promise.resolve();
   #isFailing = false;
-  readonly #guard: GuardWatch;
+  /** Whether keepalived runs the script. */
+  readonly guard: GuardWatch;
   /** What keepalived had seen when it was last read. */
   #seen: string | null = null;
 
   constructor(ports: BeatPorts) {
     this.#ports = ports;
-    this.#guard = new GuardWatch(
+    this.guard = new GuardWatch(
       ports.clock,
       () => this.#readGuard(),
       (cause) => {
@@ -252,24 +238,14 @@ export class BalancerBeat {
     );
   }
 
-  /** Whether keepalived runs the script; null where that is not known. */
-  get isWatched(): boolean | null {
-    return this.#guard.isWatched;
-  }
-
   /** Ends once the script is there, or could not be written. */
   get written(): Promise<void> {
     return this.#written;
   }
 
-  /** Whether an address of a seat is dead here without this process: until that is known, it is as a former life has said. */
-  setNeeded(isNeeded: boolean): void {
-    this.#isNeeded = isNeeded;
-  }
-
   start(): void {
     this.#written = this.#write();
-    this.#guard.keep();
+    this.guard.keep();
     this.#cancel = this.#ports.clock.schedule(beatMs, () => {
       this.start();
     });
@@ -277,7 +253,7 @@ export class BalancerBeat {
 
   async stop(): Promise<void> {
     this.#cancel();
-    this.#guard.stop();
+    this.guard.stop();
     await this.#written;
   }
 
@@ -295,17 +271,14 @@ export class BalancerBeat {
   }
 
   async #write(): Promise<void> {
-    const {
-      files: { checkBalancer, beat },
-      clock,
-      logger,
-    } = this.#ports;
+    const { files, clock, logger } = this.#ports;
+    const { checkBalancer, beat } = files;
     try {
       if ((await readIfThere(checkBalancer)) !== balancerCheck)
         await replaceFile(checkBalancer, balancerCheck, { isOwnFolder: true });
-      this.#isNeeded ??= (await readIfThere(beat))?.endsWith(' 1\n') ?? false;
+      this.isNeeded ??= (await readIfThere(beat))?.endsWith(' 1\n') ?? false;
       // No former life has written the same. It need not outlive a power failure, and no disk is waited for.
-      await writeFile(beat, `${clock.date().getTime()} ${Number(this.#isNeeded)}\n`);
+      await writeFile(beat, `${clock.date().getTime()} ${Number(this.isNeeded)}\n`);
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing)

@@ -208,9 +208,6 @@ export interface SeatsState {
   readonly announced: string | null;
 }
 
-/** Before anything is known. */
-const nothingHeld: SeatsState = { held: [], inUse: [], unheld: {}, announced: null };
-
 /** Seat holders change without any notification. A check costs a millisecond for 1,000 addresses. */
 const intervalMs = 500;
 
@@ -286,12 +283,12 @@ export class Seats {
 
   /** Takes whether an address of a seat is dead here without a balancer: then keepalived gives the seats up when this one has ended. Returns immediately. */
   setNeedsBalancer(needsBalancer: boolean): void {
-    this.#beat.setNeeded(needsBalancer);
+    this.#beat.isNeeded = needsBalancer;
   }
 
   /** Whether keepalived looks if the balancer runs; null where that is not known. */
   get isWatched(): boolean | null {
-    return this.#beat.isWatched;
+    return this.#beat.guard.isWatched;
   }
 
   /** Ends when nothing is in progress. The seats stay where they are: keepalived still runs. No callback is called afterwards. */
@@ -315,7 +312,7 @@ export class Seats {
       this.#isFailing = true;
       if (this.#input !== null) {
         // Nothing is known to be held.
-        if (this.#state === null) this.#setState(nothingHeld);
+        if (this.#state === null) this.#setState({ held: [], inUse: [], unheld: {}, announced: null });
         this.#reportPlanned(this.#input);
       }
     }

@@ -1,17 +1,12 @@
 import type { inspectWebhook } from '../../controller/main.ts';
 import type { HostProcess, Rights, InterfaceAddress, Listener } from '../../lib/kernel/host.ts';
-import {
-  keepalivedName,
-  type GuardView,
-  type KeepalivedConfiguration,
-  type VrrpAdvert,
-} from '../../lib/keepalived/read.ts';
+import { keepalivedName, type KeepalivedConfiguration, type VrrpAdvert } from '../../lib/keepalived/read.ts';
 import type { Endpoint } from '../../lib/net.ts';
 import type { Config } from '../../config/options.ts';
 import type { HostReading } from '../../agent/main.ts';
 import type { ForwardChain } from '../../lib/kernel/port.ts';
 import type { EarlyRules } from '../../lib/kernel/iptables.ts';
-import type { Drain } from '../../lib/files.ts';
+import type { Drain, GuardView } from '../../lib/files.ts';
 import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
 import type { ModuleState } from '../../lib/kernel/forwarding.ts';
 import type { OwnerInfo } from '../../lib/http/singleton.ts';

@@ -90,7 +90,7 @@ async function findPaths(reading: Reading, pattern: string): Promise<string[]> {
 }
 
 async function findNames({ root }: Reading, folder: string, part: string): Promise<string[]> {
-  if (!isPattern(part)) return [`${folder}/${part}`];
+  if (!/[*?[]/.test(part)) return [`${folder}/${part}`];
   const names = await root.list(folder === '' ? '/' : folder);
   return names.filter((name) => matchesGlob(name, part)).map((name) => `${folder}/${name}`);
 }
@@ -245,9 +245,10 @@ export function parseStatements(text: string): Statement[] {
   const blocks: Draft[][] = [top];
   for (const line of text.split('\n')) {
     for (const piece of splitAtBraces(removeComment(line))) {
+      const words = listWords(piece);
       if (piece === '{') openBlock(blocks);
       else if (piece === '}') closeBlock(blocks);
-      else addStatement(blocks, listWords(piece));
+      else if (words.length > 0) blocks.at(-1)?.push({ words, block: null });
     }
   }
   return top;
@@ -268,10 +269,6 @@ function openBlock(blocks: Draft[][]): void {
 
 function closeBlock(blocks: Draft[][]): void {
   if (blocks.length > 1) blocks.pop();
-}
-
-function addStatement(blocks: Draft[][], words: readonly string[]): void {
-  if (words.length > 0) blocks.at(-1)?.push({ words, block: null });
 }
 
 /** A line without its comment and the blanks around it. */
@@ -315,11 +312,6 @@ export function expandBraces(pattern: string): string[] {
     else waiting.push(...alternatives.map((one) => next.replace(whole, () => one)));
   }
   return done;
-}
-
-/** Whether a part of a path has to be looked for. */
-function isPattern(part: string): boolean {
-  return /[*?[]/.test(part);
 }
 
 /** Whether a file's name is one that a part of a pattern means: `*`, `?`, `[a-z]`, as glob(3). Takes linear time for each star. */

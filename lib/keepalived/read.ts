@@ -1,6 +1,6 @@
-import { readIfThere } from '../files.ts';
+import { readIfThere, type GuardView } from '../files.ts';
 import { readFile, stat, readdir } from 'node:fs/promises';
-import { type HostProcess, listProcesses } from '../kernel/host.ts';
+import { type HostProcess, listProcesses, type InterfaceAddress } from '../kernel/host.ts';
 import {
   ForeignRoot,
   readWhole,
@@ -10,9 +10,8 @@ import {
 } from './configuration.ts';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { parseAddress, familyToBits, type SubnetAddress, type Address, type Family } from '../net.ts';
+import { parseAddress, familyToBits, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
-import type { LocalAddress } from '../kernel/port.ts';
 import ipaddr from 'ipaddr.js';
 import { VipnatError, ignoreMissing } from '../errors.ts';
 
@@ -278,15 +277,7 @@ function firstWord(instances: readonly Statement[], keyword: string): string | u
   return instances.map((one) => readLast(one, keyword)?.[1]).find((word) => word !== undefined);
 }
 
-/** Whether a keepalived follows a file, by which a program of vipnat takes addresses away from a node that cannot serve. */
-export interface GuardView {
-  /** Null where no keepalived is seen, or none may be asked: that is no fault. */
-  readonly isWatched: boolean | null;
-  /** Why it does not, as a sentence without its end; absent where it does. */
-  readonly cause?: string;
-}
-
-/** The same of the keepalived with these addresses, by its configuration, or a file of the host's where it names none. Never rejects. */
+/** Whether the keepalived with these addresses follows a file, by its configuration, or a file of the host's where it names none. Never rejects. */
 export async function viewGuard(
   file: string,
   addresses: readonly string[],
@@ -300,10 +291,8 @@ export async function viewGuard(
     const { path, text } = await readConfiguration(processes, hostFile);
     const follows = addresses.map((address) => followsFile(text ?? '', address, file));
     if (follows.every((one) => one === null)) return { isWatched: null };
-    const isNamed = !follows.includes(false);
-    return isNamed
-      ? await viewWatch(processes, file)
-      : { isWatched: false, cause: `${path} does not name it` };
+    if (follows.includes(false)) return { isWatched: false, cause: `${path} does not name it` };
+    return await viewWatch(processes, file);
   } catch {
     return { isWatched: null };
   }
@@ -395,7 +384,7 @@ async function listWatchedInodes(pid: number): Promise<ReadonlySet<string> | nul
 }
 
 /** An address of this host with its subnet; one that keepalived holds is among them. */
-export type HostAddress = LocalAddress & SubnetAddress;
+export type HostAddress = InterfaceAddress;
 
 /** A host's addresses without those that keepalived holds: the rest shows the host's subnets. Pure. */
 export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[] {

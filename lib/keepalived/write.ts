@@ -1,8 +1,7 @@
 import { join, dirname } from 'node:path';
 import type { Clock, Cancel } from '../clock.ts';
 import { VipnatError, describeCause } from '../errors.ts';
-import { replaceFile } from '../files.ts';
-import type { GuardView } from './read.ts';
+import { replaceFile, type GuardView } from '../files.ts';
 
 /** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
 export function locateNotices(runDir: string): string {
@@ -81,9 +80,7 @@ export class NoticeReader {
 
   /** Begins to listen. Not to be called twice. */
   start(): void {
-    this.#cancel = this.#clock.schedule(0, () => {
-      this.#reading = this.#read();
-    });
+    this.#readAfter(0);
   }
 
   /** Nothing is called back afterwards. */
@@ -94,14 +91,21 @@ export class NoticeReader {
     await this.#source.close();
   }
 
+  #readAfter(delayMs: number): void {
+    this.#cancel = this.#clock.schedule(delayMs, () => {
+      this.#reading = this.#read();
+    });
+  }
+
   async #read(): Promise<void> {
     const text = await this.#source.read();
     if (this.#cancel === null) return;
-    if (text === null) this.#forget();
-    else this.#receive(text);
-    this.#cancel = this.#clock.schedule(pollMs, () => {
-      this.#reading = this.#read();
-    });
+    if (text === null) {
+      // It ended, or never ran: what it said last is no longer so.
+      this.#pending = '';
+      this.#states.clear();
+    } else this.#receive(text);
+    this.#readAfter(pollMs);
   }
 
   #receive(text: string): void {
@@ -119,12 +123,6 @@ export class NoticeReader {
     if (before === state) return;
     this.#states.set(instance, { state, since: this.#clock.now() });
     this.#onChange(notice, before);
-  }
-
-  /** It ended, or never ran: what it said last is no longer so. */
-  #forget(): void {
-    this.#pending = '';
-    this.#states.clear();
   }
 }
 
@@ -200,12 +198,13 @@ export const refreshSeconds = 60;
 /** The text of keepalived.conf. Pure: equal input, equal bytes (I3). Every text in it was checked by who made the input. */
 export function renderConfiguration(configuration: KeepalivedConfiguration): string {
   const { mark, instances, group } = configuration;
+  const names = instances.map(({ name }) => name);
   const parts = [
     renderGlobals(configuration),
     // After a reload to no instance, keepalived 2.2.7 ends for a script that nobody uses, and leaves all addresses where they are.
     ...(instances.length === 0 ? [] : [renderGuard(configuration)]),
     ...instances.map((instance) => renderInstance(instance, configuration)),
-    ...(group === null ? [] : [renderSyncGroup(group, instances)]),
+    ...(group === null ? [] : [`\nvrrp_sync_group ${group} {\n${renderList('group', names)}}\n`]),
   ];
   return `${mark}\n${parts.join('')}`;
 }
@@ -292,50 +291,36 @@ function renderList(keyword: string, items: readonly string[]): string {
   return `  ${keyword} {\n${items.map((item) => `    ${item}\n`).join('')}  }\n`;
 }
 
-function renderSyncGroup(group: string, instances: readonly VrrpInstance[]): string {
-  return `
-vrrp_sync_group ${group} {
-  group {
-${instances.map(({ name }) => `    ${name}\n`).join('')}  }
-}
-`;
-}
-
-/** The files by which the balancer and its keepalived speak, by their whole paths. */
-export interface SeatFiles {
+/** The files by which the balancer and its keepalived speak, by their names in the folder of `--run-dir`. */
+const seatFileNames = {
   /** Its configuration: keepalived is started with this path, `--use-file`. */
-  readonly file: string;
+  file: 'keepalived.conf',
   /** A configuration that keepalived refused: for people. */
-  readonly refusedFile: string;
+  refusedFile: 'keepalived.conf.refused',
   /** What keepalived itself found wrong with a file that it was to read: for people. */
-  readonly checkLog: string;
+  checkLog: 'keepalived.check',
   /** Where keepalived says its pid, `--pid`. */
-  readonly pidFile: string;
+  pidFile: 'keepalived.pid',
   /** The script by which it looks whether the balancer lives. */
-  readonly checkBalancer: string;
+  checkBalancer: 'check-balancer',
   /** What the balancer writes all the time for that script. */
-  readonly beat: string;
+  beat: 'beat',
   /** What that script has seen last. */
-  readonly seen: string;
+  seen: 'seen',
   /** The named pipe by which it says what state its instances are in. It makes the pipe itself. */
-  readonly notices: string;
-}
+  notices: 'notify',
+};
+
+/** Their whole paths. */
+export type SeatFiles = Readonly<typeof seatFileNames>;
 
 /** The folder that is taken when none is given: not that of the agent, which may run on the same host. */
 export const usualRunFolder = '/run/vipnat-lb';
 
 /** Those in the folder of `--run-dir`. */
 export function locateSeatFiles(runDir: string): SeatFiles {
-  return {
-    file: join(runDir, 'keepalived.conf'),
-    refusedFile: join(runDir, 'keepalived.conf.refused'),
-    checkLog: join(runDir, 'keepalived.check'),
-    pidFile: join(runDir, 'keepalived.pid'),
-    checkBalancer: join(runDir, 'check-balancer'),
-    beat: join(runDir, 'beat'),
-    seen: join(runDir, 'seen'),
-    notices: join(runDir, 'notify'),
-  };
+  const paths = Object.entries(seatFileNames).map(([file, name]) => [file, join(runDir, name)]);
+  return Object.fromEntries(paths) as SeatFiles;
 }
 
 /** The file that says to keepalived whether this node can serve, in the folder of `--run-dir`. */

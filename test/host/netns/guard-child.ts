@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { locateServingFile } from '../../../lib/keepalived/write.ts';
-import { viewGuard, type GuardView } from '../../../lib/keepalived/read.ts';
+import { viewGuard } from '../../../lib/keepalived/read.ts';
 import { sleep, systemClock } from '../../../lib/clock.ts';
 
 const runDir = mkdtempSync(join(tmpdir(), 'guard-'));
@@ -91,7 +91,7 @@ const cases: Readonly<Record<string, readonly [string[], before: () => void, mea
 shell(
   'ip link set lo up; ip link add k0 type veth peer name k1; ip link set k0 up; ip link set k1 up; ip addr add 10.9.9.1/24 dev k0',
 );
-const views: Record<string, GuardView> = { none: await view() };
+const views: Record<string, Awaited<ReturnType<typeof view>>> = { none: await view() };
 try {
   for (const [name, [prefix, before, meanwhile]] of Object.entries(cases)) {
     make();
