@@ -157,12 +157,10 @@ export class AddressConflicts {
     this.#roundAt = now;
     // Whoever has waited longest comes first.
     const chosen = due.sort((one, other) => one.nextAt - other.nextAt).slice(0, mostOfRound);
-    const toQuestion = (address: string, device: string) => ({ family: 'ipv4', address, device }) as const;
-    const questions = chosen.flatMap(({ held: { address, device, anchor, shared } }) =>
-      [address.text, anchor, ...(shared === undefined ? [] : [shared])].map((text) =>
-        toQuestion(text, device),
-      ),
-    );
+    const questions = chosen.flatMap(({ held: { address: own, device, anchor, shared } }) => {
+      const texts = [own.text, anchor, ...(shared === undefined ? [] : [shared])];
+      return texts.map((address) => ({ family: 'ipv4', address, device }) as const);
+    });
     return [...new Map(questions.map((one) => [`${one.address} ${one.device}`, one])).values()];
   }
 

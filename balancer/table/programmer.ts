@@ -249,9 +249,7 @@ function findUsers(
 ): Map<string, string> {
   return new Map(
     [...services].flatMap(([service, balances]) => {
-      const reason = balances
-        .map(({ family }) => familyToReason.get(family))
-        .find((one) => one !== undefined);
+      const [reason] = balances.flatMap(({ family }) => familyToReason.get(family) ?? []);
       return reason === undefined ? [] : [[service, reason] as const];
     }),
   );
@@ -335,7 +333,11 @@ export class Programmer {
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-    const tables = this.#changeTables(changes);
+    const wasKnown = this.#isKnown;
+    // Where one Service cannot be rendered, the parts of the other Services are ahead of the tables.
+    this.#isKnown = false;
+    const tables = families.map((family) => this.#changeParts(family, changes));
+    this.#isKnown = wasKnown;
     const isOther = families.some((family, at) => before[at] !== this.#describeSkeleton(family));
     if (!this.#isKnown || isOther || tables.includes(null)) {
       await this.compare();
@@ -375,15 +377,6 @@ export class Programmer {
     await this.#guard(this.#kernel.apply(printRenewal(used)));
   }
 
-  /** Where one Service cannot be rendered, the parts of the other Services are ahead of the tables. */
-  #changeTables(changes: ReadonlyMap<string, Balances>): (TableChange | null)[] {
-    const wasKnown = this.#isKnown;
-    this.#isKnown = false;
-    const tables = families.map((family) => this.#changeParts(family, changes));
-    this.#isKnown = wasKnown;
-    return tables;
-  }
-
   /** Null where the tables have to be compared. */
   #changeParts(family: Family, changes: ReadonlyMap<string, Balances>): TableChange | null {
     const parts = this.#parts[family];
@@ -396,8 +389,7 @@ export class Programmer {
 
   /** What all Services share follows from this. */
   #describeSkeleton(family: Family): 'none' | RelayNeeds {
-    if (this.#parts[family].size === 0) return 'none';
-    return this.#findRelayNeeds(family);
+    return this.#parts[family].size === 0 ? 'none' : this.#findRelayNeeds(family);
   }
 
   #findRelayNeeds(family: Family): RelayNeeds {

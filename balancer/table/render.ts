@@ -278,12 +278,6 @@ interface NodePath extends Readonly<Record<'chain' | 'start' | 'closed' | 'sent'
   readonly isKept: boolean;
 }
 
-/** What is remembered of a port: the nodes of connections, and of clients where the Service asks for that. */
-interface RelayMemories {
-  readonly connections: Memory;
-  readonly clients: Memory | null;
-}
-
 /**
  * The part of a family's table that sends connections to one port to other nodes. A connection's node follows from its
  * hash, which is the same on every node: another node that comes to hold the address sends most packets to the same nodes. Pure.
@@ -343,7 +337,8 @@ function nameState(node: string | null, to: 'chain' | 'start' | 'closed'): strin
   return `${node ?? ''}${to === 'closed' ? ' closed' : ''}`;
 }
 
-function rememberNodes(balance: PortBalance): RelayMemories {
+/** What is remembered of a port: the nodes of connections, and of clients where the Service asks for that. */
+function rememberNodes(balance: PortBalance) {
   const [seconds, source] = [balance.affinitySeconds, `${familyToNft[balance.family]} saddr`];
   // The port comes first: nft 1.0.6 aborts at a value behind `ip6 saddr . th sport`.
   const connection = `th sport . ${source}`;
@@ -398,7 +393,7 @@ function renderPath(
   { node, chain, start, closed, sent, isKept }: NodePath,
   balance: PortBalance,
   relay: Relay,
-  { connections: { keep }, clients }: RelayMemories,
+  { connections: { keep }, clients }: ReturnType<typeof rememberNodes>,
 ): [string, NftChain][] {
   const keepsClient = isKept && clients !== null ? [clients.keep(node ?? '')] : [];
   if (node === null)

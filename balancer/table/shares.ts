@@ -70,7 +70,6 @@ export class ConnectionShares {
   readonly #ports: SharesPorts;
   /** The next one to be looked at is the first. */
   readonly #services = new Map<string, CountedService>();
-  readonly #textToEnd = new Map<string, CountedEnd>();
   #beganAt = -Infinity;
   #unfinished = 0;
 
@@ -86,10 +85,6 @@ export class ConnectionShares {
   /** Takes how the kernel balances a Service from now on. Endpoints that stay keep their parts. */
   take(service: string, balances: readonly PortBalance[]): void {
     const before = this.#services.get(service);
-    for (const { textToEnd } of before?.ports.values() ?? [])
-      // The port may be another Service's by now.
-      for (const [text, end] of textToEnd)
-        if (this.#textToEnd.get(text) === end) this.#textToEnd.delete(text);
     const ports = new Map(
       balances
         .filter(({ method, isHere, backends }) => method === 'lc' && isHere && backends.length > 1)
@@ -98,8 +93,6 @@ export class ConnectionShares {
           return [name, createPort(balance, before?.ports.get(name)?.parts ?? null)];
         }),
     );
-    for (const { textToEnd } of ports.values())
-      for (const [text, end] of textToEnd) this.#textToEnd.set(text, end);
     if (ports.size === 0) this.#services.delete(service);
     else this.#services.set(service, { ports, isWhole: false });
   }
@@ -118,11 +111,14 @@ export class ConnectionShares {
     this.#beganAt = now;
     if (this.#unfinished >= maxFailures) this.#settle(() => 'even');
     this.#unfinished += 1;
-    for (const service of this.#services.values()) service.isWhole = true;
-    for (const end of this.#textToEnd.values()) end.count = 0;
+    const counted = [...this.#services.values()];
+    for (const service of counted) service.isWhole = true;
+    const ports = counted.flatMap((service) => [...service.ports.values()]);
+    const textToEnd = new Map(ports.flatMap((port) => [...port.textToEnd]));
+    for (const end of textToEnd.values()) end.count = 0;
     return {
       see: (text, { isOpen }) => {
-        const end = this.#textToEnd.get(text);
+        const end = textToEnd.get(text);
         if (end !== undefined && isOpen) end.count += 1;
       },
       end: () => {

@@ -138,8 +138,6 @@ function hash(text: string): number {
   return (value ^ (value >>> 13)) >>> 0;
 }
 
-/** How many slots each of some endpoints gets, by their weights. */
-
 /** The same shares by the smallest whole numbers. All alike where all weights are 0: somebody has to serve. */
 function reduceWeights(weights: readonly number[]): number[] {
   const divisor = weights.reduce(findDivisor, 0);

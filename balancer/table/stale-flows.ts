@@ -15,19 +15,18 @@ import type { DrainingEndpoint } from '../../lib/api/node.ts';
  */
 
 /** The flows of one Service that its balances before allowed, and those now do not. */
-export function listGoneFlows(before: readonly PortBalance[], after: readonly PortBalance[]): BalancedFlow[] {
-  return listNew(after, before, (balance) => toFlows(balance, listEnds(balance)));
-}
+export const listGoneFlows: CompareFlows = (before, after) =>
+  listNew(after, before, (balance) => toFlows(balance, listEnds(balance)));
+
+/** Takes the balances of one Service before and after a change. */
+type CompareFlows = (before: readonly PortBalance[], after: readonly PortBalance[]) => BalancedFlow[];
 
 /**
  * The flows of one Service to endpoints that take no new connection now, and took some before: whatever the reason. One that was never
  * answered would otherwise be where each SYN of its client goes, for two minutes. Not of UDP: those are gone. Nor where others decide.
  */
-export function listClosedFlows(
-  before: readonly PortBalance[],
-  after: readonly PortBalance[],
-): BalancedFlow[] {
-  return listNew(before, after, (balance) => {
+export const listClosedFlows: CompareFlows = (before, after) =>
+  listNew(before, after, (balance) => {
     if (balance.protocol === 'UDP' || !balance.isHere) return [];
     const taking = new Set(balance.backends.map(nameEnd));
     return toFlows(
@@ -35,22 +34,17 @@ export function listClosedFlows(
       balance.present.filter((end) => !taking.has(nameEnd(end))),
     );
   });
-}
 
 /**
  * The flows to ports of one Service that began before these were served, and so go where they asked: to this host, or back to the one that
  * holds the address. Of UDP and SCTP, whose clients still send. Those of TCP ended with a refusal.
  */
-export function listEarlyFlows(
-  before: readonly PortBalance[],
-  after: readonly PortBalance[],
-): BalancedFlow[] {
-  return listNew(before, after, (balance) =>
+export const listEarlyFlows: CompareFlows = (before, after) =>
+  listNew(before, after, (balance) =>
     isServed(balance)
       ? balance.addresses.flatMap((address) => toFlows(balance, [{ address, port: balance.port }], [address]))
       : [],
   );
-}
 
 function listNew(
   before: readonly PortBalance[],
