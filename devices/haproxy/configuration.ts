@@ -328,9 +328,8 @@ global_defs {
     script_user root
     vrrp_version 3
     # A router that missed the first announcements learns where the addresses are.
-${listAnnouncementLines(addresses)
-  .map((line) => `    ${line}\n`)
-  .join('')}}
+    ${listAnnouncementLines(addresses).join('\n    ')}
+}
 
 vrrp_script vipnat_haproxy {
     script "${script} check"

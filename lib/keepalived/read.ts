@@ -110,12 +110,9 @@ export async function partKeepalived(
 async function isOfSeats({ name, pid, arguments: words }: HostProcess): Promise<boolean> {
   const path = name === keepalivedName ? findNamedFile(words) : null;
   if (path === null) return false;
-  try {
-    const text = await (await ForeignRoot.of(pid)).read(path);
-    return text?.startsWith(seatsMark) ?? false;
-  } catch {
-    return false;
-  }
+  const root = await ForeignRoot.of(pid);
+  const text = await root.read(path).catch(() => null);
+  return text?.startsWith(seatsMark) ?? false;
 }
 
 /**
