@@ -165,6 +165,8 @@ function remember(balance: PortBalance, kind: string, key: string, seconds: numb
   const name = `${kind}/${identifyPort(balance)}/${seconds}`;
   const forget = `delete @${name} { ${key} : 1:1 }`;
   const [chain, places] = [`recall/${name}`, `places/${name}`];
+  // Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB immediately. Source: nft_dynset_init.
+  const declaration = `typeof ${key} : meta priority; flags dynamic,timeout; timeout ${seconds}s`;
   return {
     keep: (place, limit) =>
       `update @${name} { ${key}${limit === undefined ? '' : ` timeout ${limit}s`} : ${toHandle(place)} }`,
@@ -174,18 +176,13 @@ function remember(balance: PortBalance, kind: string, key: string, seconds: numb
       return {
         rules: [`meta priority set ${key} map @${name} jump ${chain}`],
         sets: [
-          [name, { kind: 'map', declaration: declareMemory(key, seconds), elements: new Map() }],
+          [name, { kind: 'map', declaration, elements: new Map() }],
           [places, { kind: 'map', declaration: 'typeof meta priority : verdict', elements }],
         ],
         chains: [[chain, toChain([`meta priority vmap @${places}`, forget, forgetNumber])]],
       };
     },
   };
-}
-
-/** Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB immediately. Source: nft_dynset_init. */
-function declareMemory(key: string, seconds: number): string {
-  return `typeof ${key} : meta priority; flags dynamic,timeout; timeout ${seconds}s`;
 }
 
 /** A place's number, as nft prints priorities. It has names for 0 and for the largest one. */

@@ -272,7 +272,9 @@ export class FlowCleaner {
       const isAny = isSweep || [...this.#sought.values()].includes('which was not served yet');
       const found = await kernel.forgetFlows(isAny ? 'all' : 'translated', (flow) => {
         const text = describeFlow(flow);
-        const isChosen = this.#isSought(text, flow) || (isStray(flow) && this.#kept?.has(text) !== true);
+        const end = this.#sought.get(text);
+        const isSought = end !== undefined && !(end === takesNone && flow.isAnswered);
+        const isChosen = isSought || (isStray(flow) && this.#kept?.has(text) !== true);
         if (isChosen) return true;
         const isOpen = flow.isOpen && this.#isOfThisTerm(flow);
         for (const tally of tallies) tally?.see(text, { ...flow, isOpen });
@@ -294,11 +296,6 @@ export class FlowCleaner {
   #isOfThisTerm({ vip, idleMs = 0 }: SeenFlow): boolean {
     const { clock, turnedAt } = this.#ports;
     return clock.now() - idleMs >= turnedAt(vip.address);
-  }
-
-  #isSought(text: string, { isAnswered }: SeenFlow): boolean {
-    const end = this.#sought.get(text);
-    return end !== undefined && !(end === takesNone && isAnswered);
   }
 
   #report(flow: ForgottenFlow): void {

@@ -266,11 +266,6 @@ function withoutSets({ sets, chains }: NftTable, names: ReadonlySet<string>): Nf
   return { sets: new Map([...sets].filter(([name]) => !names.has(name))), chains };
 }
 
-/** Whether a set's elements are read by their number: a rule that is being replaced may still ask for one that is to go. */
-function isIndexed({ declaration }: NftSet): boolean {
-  return declaration.startsWith('typeof numgen ');
-}
-
 interface ElementChanges {
   readonly now: readonly ElementChange[];
   readonly later: readonly ElementChange[];
@@ -299,7 +294,8 @@ function diffSet(
   const gone = [...before.keys()].filter((key) => !wanted.elements.has(key));
   const added = [...wanted.elements].filter(([key, value]) => before.get(key) !== value);
   const replaced = added.filter(([key]) => before.has(key)).map(([key]) => key);
-  const isLate = isIndexed(wanted);
+  // Elements that are read by their number: a rule that is being replaced may still ask for one that is to go.
+  const isLate = wanted.declaration.startsWith('typeof numgen ');
   const toChanges = (change: Pick<ElementChange, 'removed' | 'added'>) => {
     const isNone = change.removed.length + change.added.length === 0;
     return isNone ? [] : [{ ...place, declaration: wanted.declaration || declaration, ...change }];
