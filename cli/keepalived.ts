@@ -1,6 +1,6 @@
 import { type Config, duration, address, wholeNumber } from '../config/options.ts';
 import type { InterfaceAddress } from '../lib/kernel/host.ts';
-import { safeInterface, toRouterId, isSafePath, computeVrid } from '../lib/keepalived/read.ts';
+import { safeInterface, toRouterId, isSafePath, computeVrid, listDevices } from '../lib/keepalived/read.ts';
 import { VipnatError } from '../lib/errors.ts';
 import {
   locateServingFile,
@@ -151,10 +151,6 @@ function chooseInterface(
   return {
     problem: `${vip.text} is in no subnet of this host (${known}). Name its interface: --interface ${all[0] ?? 'eth0'}`,
   };
-}
-
-function listDevices(addresses: readonly InterfaceAddress[]): string[] {
-  return [...new Set(addresses.map(({ device }) => device))].sort();
 }
 
 /** keepalived takes 255 for the address's owner, which tracking cannot lower. */

@@ -9,6 +9,7 @@ import {
   toRouterId,
   allVrids,
   type HostAddress,
+  listDevices,
   listSubnets,
   isWhole,
   isUsable,
@@ -381,7 +382,3 @@ function findBoundary(address: Address, subnets: readonly HostAddress[]): string
 }
 
 const familyNames = { ipv4: 'IPv4', ipv6: 'IPv6' } as const;
-
-function listDevices(addresses: readonly HostAddress[]): string[] {
-  return [...new Set(addresses.map(({ device }) => device))].sort();
-}

@@ -98,8 +98,7 @@ function isHeld({ anchor }: PlannedSeat, { hostAddresses }: SeatsView): boolean 
 function listHeld(seats: readonly PlannedSeat[], view: SeatsView): HeldAddress[] {
   const ipvs = findIpvsAddress(seats, view);
   return seats
-    .filter((seat) => isHeld(seat, view))
-    .filter(({ anchor: { family } }) => family === 'ipv4')
+    .filter((seat) => seat.anchor.family === 'ipv4' && isHeld(seat, view))
     .flatMap(({ anchor, addresses }) => {
       const held = addresses.filter(({ address: { text } }) => view.here.has(text));
       return held.map((one) => ({ ...one, anchor: anchor.text, shared: ipvs }));

@@ -388,6 +388,11 @@ export function listSubnets(hostAddresses: readonly HostAddress[]): HostAddress[
   return hostAddresses.filter((one) => !isWhole(one) && isUsable(one));
 }
 
+/** The interfaces that have these addresses, sorted. Pure. */
+export function listDevices(addresses: readonly HostAddress[]): string[] {
+  return [...new Set(addresses.map(({ device }) => device))].sort();
+}
+
 /** Whether keepalived can have an instance on an interface. Pure. */
 export function isUsable({ device }: Pick<HostAddress, 'device'>): boolean {
   return safeInterface.test(device) && device !== 'lo';
