@@ -1,15 +1,6 @@
 import { type Page, toText, createProbePages, type Answer } from '../lib/http/pages.ts';
 import type { BalancerState } from './report.ts';
-import { systemClock } from '../lib/clock.ts';
-import {
-  createSampler,
-  processMetrics,
-  describeMetric,
-  listProcessSamples,
-  readProcess,
-  type MetricDefinition,
-} from '../lib/telemetry/metrics.ts';
-import { version } from '../lib/text.ts';
+import { toMetric, createStateMeter, type StateMetric } from '../lib/telemetry/metrics.ts';
 import { nodeModes } from '../lib/api/node.ts';
 import { hangingMs, type BalancerActivity } from '../lib/api/balancer.ts';
 
@@ -19,54 +10,22 @@ interface BalancerPages {
   readonly time: (seconds: number) => void;
 }
 
-/** A change of a Service takes some tens of milliseconds, and the first list of a large cluster a second. */
-const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/** Makes them, with the library that only who serves them loads. Without a state the balancer waits for another one to end. */
+/** Makes them. Without a state the balancer waits for another one to end. */
 export async function createBalancerPages(readState: () => BalancerState | null): Promise<BalancerPages> {
-  const startedAt = systemClock.date();
-  const { contentType, print, registry } = await createSampler({ ...processMetrics, ...balancerMetrics });
-  const { Histogram } = await import('prom-client');
-  const { name, definition } = programmingDuration;
-  const histogram = new Histogram({ ...describeMetric(name, definition, registry), buckets });
+  const { contentType, print, time } = await createStateMeter(balancerMetrics, programmingDuration);
   const waiting = () => toText(503, 'not ready: it waits for another balancer on this host to end');
   const pages = createProbePages({
-    metrics: {
-      contentType,
-      print: () => {
-        const state = readState();
-        const samples = state === null ? [] : listBalancerSamples(state);
-        return print([...listProcessSamples(readProcess(version, startedAt)), ...samples]);
-      },
-    },
+    metrics: { contentType, print: () => print(readState()) },
     health: () => judgeBalancerHealth(readState() ?? { behindMs: 0 }),
     readiness: () => {
       const state = readState();
       return state === null ? waiting() : judgeBalancerReadiness(state);
     },
   });
-  return {
-    pages,
-    time: (seconds) => {
-      histogram.observe(seconds);
-    },
-  };
+  return { pages, time };
 }
 
-/** Values of one metric: null while it is unknown, several by their labels. */
-type Reading =
-  number | null | readonly (readonly [value: number, labels: Readonly<Record<string, string>>])[];
-
-interface BalancerMetric extends MetricDefinition {
-  readonly read: (state: BalancerState) => Reading;
-}
-
-const define =
-  (type: 'gauge' | 'counter') =>
-  (help: string, read: BalancerMetric['read'], labels: readonly string[] = []): BalancerMetric => {
-    return { type, labels, help, read };
-  };
-const [gauge, counter] = [define('gauge'), define('counter')];
+const [gauge, counter] = [toMetric<BalancerState>('gauge'), toMetric<BalancerState>('counter')];
 
 /** Each object that cannot be read is a series. */
 const maxNamed = 100;
@@ -84,13 +43,13 @@ export const balancerMetrics = {
   ),
   vipnat_balancer_mode: gauge(
     'How this node balances: 1 for the mode in use, 0 for the others; absent before the first sync',
-    ({ mode }) => (mode === null ? null : nodeModes.map((each) => [Number(each === mode), { mode: each }])),
-    ['mode'],
+    ({ mode }) => (mode === null ? null : nodeModes.map((each) => [each === mode, each])),
+    'mode',
   ),
   vipnat_balancer_seat_held: gauge(
     'Whether this node holds a seat that it may hold',
-    ({ seats, held }) => seats.map((seat) => [Number(held.includes(seat)), { seat }]),
-    ['seat'],
+    ({ seats, held }) => seats.map((seat) => [held.includes(seat), seat]),
+    'seat',
   ),
   vipnat_balancer_addresses_in_use: gauge(
     'Number of addresses of pools that another host on the network of this node answers for',
@@ -98,7 +57,7 @@ export const balancerMetrics = {
   ),
   vipnat_balancer_watched: gauge(
     'Whether keepalived looks if the balancer runs; absent while that is not known',
-    ({ isWatched }) => (isWatched === null ? null : Number(isWatched)),
+    ({ isWatched }) => isWatched,
   ),
   vipnat_balancer_draining_endpoints: gauge(
     'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
@@ -122,17 +81,18 @@ export const balancerMetrics = {
   ),
   vipnat_balancer_api_followed: gauge(
     'Whether the balancer follows the Kubernetes API; without it the tables stay as they are',
-    ({ isFollowing }) => Number(isFollowing),
+    ({ isFollowing }) => isFollowing,
   ),
   vipnat_balancer_kind_followed: gauge(
     'Whether the balancer can read a kind of objects; 0 while each attempt fails',
-    ({ kinds }) => [...kinds].map(([kind, isFollowed]) => [Number(isFollowed), { kind }]),
-    ['kind'],
+    ({ kinds }) => [...kinds].map(([kind, isFollowed]) => [isFollowed, kind]),
+    'kind',
   ),
   vipnat_balancer_object_unreadable: gauge(
     'Objects that cannot be read, and that the balancer leaves out: 1 for each, of the first 100',
-    ({ unreadable }) => unreadable.slice(0, maxNamed).map(({ kind, object }) => [1, { kind, object }]),
-    ['kind', 'object'],
+    ({ unreadable }) => unreadable.slice(0, maxNamed).map(({ kind, object }) => [1, kind, object]),
+    'kind',
+    'object',
   ),
   vipnat_balancer_last_sync_timestamp_seconds: gauge(
     'Time of the last sync without a failure, in seconds since 1970; absent before the first one',
@@ -148,34 +108,21 @@ export const balancerMetrics = {
   ),
   vipnat_balancer_failures_total: counter(
     'Failed syncs, by the code of docs/errors.md',
-    ({ counts }) => [...counts.failures].map(([code, count]) => [count, { code }]),
-    ['code'],
+    ({ counts }) => [...counts.failures].map(([code, count]) => [count, code]),
+    'code',
   ),
-};
+} as const satisfies Record<string, StateMetric<BalancerState>>;
 
-/** The one that is timed. */
+/** The one that is timed. A change of a Service takes some tens of milliseconds, and the first list of a large cluster a second. */
 export const programmingDuration = {
   name: 'vipnat_balancer_programming_duration_seconds',
   definition: {
-    type: 'histogram',
+    type: 'histogram' as const,
     labels: [],
     help: 'Time from the event of a change to the change in the kernel',
   },
-} as const satisfies { readonly name: string; readonly definition: MetricDefinition };
-
-/** One value of one of them. */
-interface BalancerSample extends Omit<ReturnType<typeof listProcessSamples>[number], 'name'> {
-  readonly name: keyof typeof balancerMetrics;
-}
-
-/** All values as of a state. Pure. */
-export function listBalancerSamples(state: BalancerState): BalancerSample[] {
-  return Object.entries(balancerMetrics).flatMap(([name, { read }]) => {
-    const reading = read(state);
-    const all = typeof reading === 'number' ? [[reading, {}] as const] : (reading ?? []);
-    return all.map(([value, labels]) => ({ name: name as keyof typeof balancerMetrics, labels, value }));
-  });
-}
+  buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10],
+};
 
 /** What `/healthz` answers. Pure. */
 export function judgeBalancerHealth({ behindMs }: Pick<BalancerState, 'behindMs'>): Answer {

@@ -124,7 +124,7 @@ function createServer(
   logger: Logger,
 ): StatusServer | null {
   if (listen === null || meter === null) return null;
-  const pages = createControllerPages({ state: () => controller.state, metrics: meter.metrics });
+  const pages = createControllerPages({ state: () => controller.state, metrics: meter });
   return createProbeServer(listen, pages, logger);
 }
 

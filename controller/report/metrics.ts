@@ -1,13 +1,10 @@
-import { systemClock } from '../../lib/clock.ts';
 import {
-  createSampler,
-  processMetrics,
-  describeMetric,
-  listProcessSamples,
-  readProcess,
-  type MetricDefinition,
+  toMetric,
+  createStateMeter,
+  type StateMeter,
+  type StateMetric,
+  type Readings,
 } from '../../lib/telemetry/metrics.ts';
-import { version } from '../../lib/text.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { families, countOfFamily, type Family } from '../../lib/net.ts';
 import type { DeviceReport, JudgedPool } from '../cache/known.ts';
@@ -20,44 +17,17 @@ import type { WebhookState } from '../webhook/webhook.ts';
 import { type Page, createProbePages, toText } from '../../lib/http/pages.ts';
 import { hangingMs } from '../../lib/telemetry/log.ts';
 
-/** What a controller's metrics are printed from, and where it says how long drains take to start. */
-export interface ControllerMeter {
-  readonly metrics: ControllerPageSources['metrics'];
-  readonly time: (seconds: number) => void;
+/** What a controller's metrics are printed with, and where it says how long drains take to start. */
+export type ControllerMeter = StateMeter<ControllerState>;
+
+/** Makes it. */
+export function createControllerMeter(): Promise<ControllerMeter> {
+  return createStateMeter(controllerMetrics, drainStart);
 }
 
-/** A sleep before the end of a pod is some seconds: what takes longer than a minute is broken. */
-const buckets = [0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60];
+type Read = StateMetric<ControllerState>['read'];
 
-/** Makes it, with the library that only who serves metrics loads. */
-export async function createControllerMeter(): Promise<ControllerMeter> {
-  const startedAt = systemClock.date();
-  const { contentType, print, registry } = await createSampler({ ...processMetrics, ...controllerMetrics });
-  const { Histogram } = await import('prom-client');
-  const { name, definition } = drainStart;
-  const histogram = new Histogram({ ...describeMetric(name, definition, registry), buckets });
-  return {
-    metrics: {
-      contentType,
-      print: (state) =>
-        print([...listProcessSamples(readProcess(version, startedAt)), ...listControllerSamples(state)]),
-    },
-    time: (seconds) => {
-      histogram.observe(seconds);
-    },
-  };
-}
-
-/** The values of a metric: one, or one for each row of labels; null and undefined where none is known. */
-type Readings =
-  | (number | boolean | null | undefined)
-  | readonly (readonly [value: number | boolean, ...labels: readonly string[]])[];
-
-type Read = (state: ControllerState) => Readings;
-
-interface Metric extends MetricDefinition {
-  readonly read: Read;
-}
+const [gauge, counter] = [toMetric<ControllerState>('gauge'), toMetric<ControllerState>('counter')];
 
 /** Each is a series. */
 const maxNamed = 100;
@@ -186,45 +156,18 @@ export const controllerMetrics = {
     ofDevices((_, device, { deviceCalls }) => deviceCalls.get(device) ?? 0),
     'device',
   ),
-} as const satisfies Record<string, Metric>;
+} as const satisfies Record<string, StateMetric<ControllerState>>;
 
-/** The one that is timed. */
+/** The one that is timed. A sleep before the end of a pod is some seconds: what takes longer than a minute is broken. */
 export const drainStart = {
   name: 'vipnat_controller_drain_start_duration_seconds',
   definition: {
-    type: 'histogram',
+    type: 'histogram' as const,
     labels: [],
     help: 'Time from when the controller saw that a pod ends until no living node sends it new connections',
   },
-} as const satisfies { readonly name: string; readonly definition: MetricDefinition };
-
-/** One value of one of them. */
-interface ControllerSample {
-  readonly name: keyof typeof controllerMetrics;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-/** All values as of a state. */
-export function listControllerSamples(state: ControllerState): ControllerSample[] {
-  return Object.entries<Metric>(controllerMetrics).flatMap(([name, { labels, read }]) => {
-    const values = read(state) ?? [];
-    const rows = typeof values === 'object' ? values : [[values] as const];
-    return rows.map(([value, ...texts]) => ({
-      name: name as ControllerSample['name'],
-      labels: Object.fromEntries(labels.map((label, at) => [label, texts[at] ?? ''])),
-      value: Number(value),
-    }));
-  });
-}
-
-function gauge(help: string, read: Read, ...labels: readonly string[]): Metric {
-  return { type: 'gauge', labels, help, read };
-}
-
-function counter(help: string, read: Read, ...labels: readonly string[]): Metric {
-  return { type: 'counter', labels, help, read };
-}
+  buckets: [0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60],
+};
 
 function toSeconds(ms: number | null | undefined): number | null {
   return ms == null ? null : ms / 1000;
@@ -311,7 +254,7 @@ export interface ControllerState {
 /** Where the pages come from. */
 interface ControllerPageSources {
   readonly state: () => ControllerState;
-  readonly metrics: { readonly contentType: string; print(state: ControllerState): Promise<string> };
+  readonly metrics: Pick<ControllerMeter, 'contentType' | 'print'>;
 }
 
 /** What a running controller serves, by path, as kubelet and Prometheus ask for it. */

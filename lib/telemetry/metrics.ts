@@ -1,4 +1,6 @@
 import type { Registry, Counter, Gauge } from 'prom-client';
+import { systemClock } from '../clock.ts';
+import { version } from '../text.ts';
 
 /** All metrics of an agent, as Prometheus reads them. */
 export interface Metrics extends Pick<Sampler<SampledName>, 'contentType' | 'print'> {
@@ -67,7 +69,7 @@ interface Sampler<Name extends string> {
 }
 
 /** What the library wants to know of a metric. */
-export function describeMetric(
+function describeMetric(
   name: string,
   { help, labels }: MetricDefinition,
   registry: Registry,
@@ -76,7 +78,7 @@ export function describeMetric(
 }
 
 /** Makes them, with the library that only who serves them loads. */
-export async function createSampler<Name extends string>(
+async function createSampler<Name extends string>(
   definitions: Readonly<Record<Name, MetricDefinition>>,
 ): Promise<Sampler<Name>> {
   const { Registry, Counter, Gauge } = await import('prom-client');
@@ -98,6 +100,79 @@ export async function createSampler<Name extends string>(
       }
       for (const { name, labels, value } of samples) values.get(name)?.inc(labels, value);
       return await registry.metrics();
+    },
+  };
+}
+
+/** The values of a metric: one, or one for each row of labels; null and undefined where none is known. */
+export type Readings =
+  | (number | boolean | null | undefined)
+  | readonly (readonly [value: number | boolean, ...labels: readonly string[]])[];
+
+/** A metric, and how it is read from a state of its program. */
+export interface StateMetric<State> extends MetricDefinition {
+  readonly read: (state: State) => Readings;
+}
+
+type MakeMetric<State> = (
+  help: string,
+  read: StateMetric<State>['read'],
+  ...labels: readonly string[]
+) => StateMetric<State>;
+
+/** Makes metrics of a kind. */
+export function toMetric<State>(type: 'gauge' | 'counter'): MakeMetric<State> {
+  return (help, read, ...labels) => ({ type, labels, help, read });
+}
+
+/** All values as of a state. Pure. */
+export function listStateSamples<State, Name extends string>(
+  definitions: Readonly<Record<Name, StateMetric<State>>>,
+  state: State,
+): AnySample<Name>[] {
+  const entries = Object.entries(definitions) as [Name, StateMetric<State>][];
+  return entries.flatMap(([name, { labels, read }]) => {
+    const values = read(state) ?? [];
+    const rows = typeof values === 'object' ? values : [[values] as const];
+    return rows.map(([value, ...texts]) => ({
+      name,
+      labels: Object.fromEntries(labels.map((label, at) => [label, texts[at] ?? ''])),
+      value: Number(value),
+    }));
+  });
+}
+
+/** A metric that is timed where it happens. */
+interface TimedMetric {
+  readonly name: string;
+  readonly definition: MetricDefinition;
+  readonly buckets: number[];
+}
+
+/** What a program serves of its states and of its process, and where it says how long something took. */
+export interface StateMeter<State> extends Pick<Sampler<string>, 'contentType'> {
+  /** Null while there is no state. */
+  readonly print: (state: State | null) => Promise<string>;
+  readonly time: (seconds: number) => void;
+}
+
+/** Makes it, with the library that only who serves metrics loads. */
+export async function createStateMeter<State>(
+  definitions: Readonly<Record<string, StateMetric<State>>>,
+  { name, definition, buckets }: TimedMetric,
+): Promise<StateMeter<State>> {
+  const startedAt = systemClock.date();
+  const { contentType, print, registry } = await createSampler<string>({ ...processMetrics, ...definitions });
+  const { Histogram } = await import('prom-client');
+  const histogram = new Histogram({ ...describeMetric(name, definition, registry), buckets });
+  return {
+    contentType,
+    print: (state) => {
+      const samples = state === null ? [] : listStateSamples(definitions, state);
+      return print([...listProcessSamples(readProcess(version, startedAt)), ...samples]);
+    },
+    time: (seconds) => {
+      histogram.observe(seconds);
     },
   };
 }
@@ -238,7 +313,7 @@ export interface ProcessState {
 }
 
 /** Metrics that every process has. */
-export const processMetrics = {
+const processMetrics = {
   vipnat_build_info: sampled.vipnat_build_info,
   process_start_time_seconds: sampled.process_start_time_seconds,
   process_cpu_seconds_total: sampled.process_cpu_seconds_total,

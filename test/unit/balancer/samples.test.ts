@@ -1,9 +1,6 @@
 import { type BalancerState, BalancerCounter } from '../../../balancer/report.ts';
-import {
-  listBalancerSamples,
-  judgeBalancerHealth,
-  judgeBalancerReadiness,
-} from '../../../balancer/samples.ts';
+import { balancerMetrics, judgeBalancerHealth, judgeBalancerReadiness } from '../../../balancer/samples.ts';
+import { listStateSamples } from '../../../lib/telemetry/metrics.ts';
 import { describe, test, expect } from '@jest/globals';
 
 /** An endpoint that drains, with so many connections; null for one that is not counted yet. */
@@ -32,7 +29,7 @@ const state: BalancerState = {
 };
 
 function list(parts: Partial<BalancerState> = {}) {
-  return listBalancerSamples({ ...state, ...parts }).map(({ name, labels, value }) => {
+  return listStateSamples(balancerMetrics, { ...state, ...parts }).map(({ name, labels, value }) => {
     const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
     return `${name.replace('vipnat_balancer_', '')}{${text.join()}} ${value}`;
   });

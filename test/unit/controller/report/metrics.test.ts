@@ -8,7 +8,8 @@ import {
   publish,
   nowMs,
 } from '../../../support/fakes/service-objects.ts';
-import { listControllerSamples } from '../../../../controller/report/metrics.ts';
+import { controllerMetrics, type ControllerState } from '../../../../controller/report/metrics.ts';
+import { listStateSamples } from '../../../../lib/telemetry/metrics.ts';
 import { test, expect } from '@jest/globals';
 import { makeDeviceCache, makeDevice } from '../../../support/fakes/device-objects.ts';
 
@@ -29,12 +30,12 @@ const statistics = {
   ...{ depth: 1, working: 1, delayed: 2, turns: 9, failures: 4, longestWaitMs: 1500, longestTurnMs: 0 },
 };
 
-function list(parts: Partial<Parameters<typeof listControllerSamples>[0]> = {}) {
+function list(parts: Partial<ControllerState> = {}) {
   const state = {
     ...{ isLeading: true, leader: 'c1', view, statistics, writes: new Map() },
     ...{ deviceCalls: new Map(), kinds: new Map(), unreadable: [], webhook: null, ...parts },
   };
-  return listControllerSamples(state).map(({ name, labels, value }) => {
+  return listStateSamples(controllerMetrics, state).map(({ name, labels, value }) => {
     const text = Object.entries(labels).map(([label, word]) => `${label}=${word}`);
     return `${name.replace('vipnat_controller_', '')}{${text.join()}} ${value}`;
   });
