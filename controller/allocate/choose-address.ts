@@ -48,6 +48,12 @@ export interface Request {
   readonly family: Family;
 }
 
+/** A pool that may give the address, with all that is known besides. */
+interface PoolView {
+  readonly pool: JudgedPool;
+  readonly view: ClusterView;
+}
+
 /** An address that is named: by the Service's owner, or by its own status. It may wait to be given again. */
 export function chooseNamed(
   request: Request,
@@ -70,7 +76,7 @@ export function chooseNamed(
 function findFormer(
   { metadata: { namespace } }: Service,
   virtualIp: VirtualIp,
-  { pool, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
+  { pool, view }: PoolView,
 ): string | null {
   const { services, formerNamespaces } = virtualIp.spec;
   if (services.length > 0 || formerNamespaces.length === 0 || formerNamespaces.includes(namespace))
@@ -135,7 +141,7 @@ function chooseShared(
   const names = [...(view.shareKeyToVirtualIps.get(requests.shareKey) ?? [])].sort();
   for (const name of names) {
     const existing = view.virtualIps.get(name);
-    const address = parseAddress(name.includes('.') ? name : name.replaceAll('-', ':'));
+    const address = parseObjectName(name);
     if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
     const pool = pools.find(({ ranges }) => ranges.some((range) => contains(range, address)));
     if (pool !== undefined && findObstacle(service, address, { pool, view }) === null)
@@ -166,7 +172,7 @@ function chooseFree(
 function findObstacle(
   service: Service,
   address: Address,
-  { pool, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
+  { pool, view }: PoolView,
 ): AllocationProblem | null {
   const { namespace, name } = service.metadata;
   const own = `${namespace}/${name}`;
@@ -188,7 +194,7 @@ function findObstacle(
 function findObstacleOf(
   existing: VirtualIp,
   service: Service,
-  { pool: { pool }, view }: { readonly pool: JudgedPool; readonly view: ClusterView },
+  { pool, view }: PoolView,
 ): AllocationProblem | null {
   const text = parseObjectName(existing.metadata.name)?.text ?? existing.metadata.name;
   const taken = (why: string) => refuse('AddressTaken', `${text} is taken: ${why}.`);
@@ -198,8 +204,7 @@ function findObstacleOf(
   const formerUser = existing.spec.leaving.find((each) => each.uid !== service.metadata.uid);
   if (formerUser !== undefined)
     return taken(describeFormerUser(formerUser, listUnresponsiveOwners(existing, view)));
-  const getService = (key: string) => view.services.get(key);
-  const problem = findShareProblem(service, existing, { pool, getService });
+  const problem = findShareProblem(service, existing, { pool, view });
   return problem === null ? null : taken(problem);
 }
 
@@ -243,15 +248,12 @@ function describeNoPool({ requests, family }: Request): string {
 function findShareProblem(
   service: Service,
   { spec }: VirtualIp,
-  {
-    pool,
-    getService,
-  }: { readonly pool: AddressPool; readonly getService: (key: string) => Service | undefined },
+  { pool: { pool }, view }: PoolView,
 ): string | null {
   const { shareKey } = readRequests(service);
   for (const { namespace, name } of spec.services) {
     const key = `${namespace}/${name}`;
-    const other = getService(key);
+    const other = view.services.get(key);
     if (spec.shareKey === '' || spec.shareKey !== shareKey || other === undefined) return `${key} has it`;
     if (namespace !== service.metadata.namespace && !pool.spec.shareAcrossNamespaces)
       return `${key} of another namespace has it, and the AddressPool ${pool.metadata.name} lets no namespaces share`;
@@ -320,28 +322,22 @@ export function countKnown({ pool }: Pool, { virtualIps, exclusions }: Known): n
  * whichever are fewer.
  */
 export function countTaken(pool: Pool, family: Family, view: Known): number {
-  const isSmall = countOfFamily(pool.ranges, family) <= BigInt(countKnown(pool, view));
-  return isSmall ? countOfAll(pool, family, view) : countOfKnown(pool, family, view);
-}
-
-function countOfAll(pool: Pool, family: Family, view: Known): number {
-  let taken = 0;
-  for (let index = 0n; index < countOfFamily(pool.ranges, family); index += 1n)
-    if (isTaken(pool, getNth(pool.ranges, family, index), view)) taken += 1;
-  return taken;
-}
-
-function countOfKnown(pool: Pool, family: Family, view: Known): number {
-  const { virtualIps, exclusions } = view;
-  const addresses = [
-    ...[...virtualIps.keys()].map(parseObjectName),
-    ...exclusions.listAddresses(pool.pool.metadata.name).map(parseAddress),
-  ];
-  const taken = addresses.flatMap((address) => {
-    const isHere = address?.family === family && pool.ranges.some((range) => contains(range, address));
-    return isHere && isTaken(pool, address, view) ? [address.text] : [];
+  const count = countOfFamily(pool.ranges, family);
+  const isSmall = count <= BigInt(countKnown(pool, view));
+  const addresses = isSmall
+    ? Array.from({ length: Number(count) }, (_, index) => getNth(pool.ranges, family, BigInt(index)))
+    : listKnown(pool, view);
+  const taken = addresses.filter((address) => {
+    const isHere = address.family === family && pool.ranges.some((range) => contains(range, address));
+    return isHere && isTaken(pool, address, view);
   });
-  return new Set(taken).size;
+  return new Set(taken.map(({ text }) => text)).size;
+}
+
+function listKnown({ pool }: Pool, { virtualIps, exclusions }: Known): Address[] {
+  const given = [...virtualIps.keys()].map(parseObjectName);
+  const excluded = exclusions.listAddresses(pool.metadata.name).map(parseAddress);
+  return [...given, ...excluded].filter((address) => address !== null);
 }
 
 function isTaken({ pool }: Pool, address: Address, { virtualIps, exclusions }: Known): boolean {
