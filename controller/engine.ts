@@ -20,7 +20,6 @@ import type { Regarding } from '../lib/telemetry/events.ts';
 import { type Cache, type ClusterView, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
 import { type StepKey, type WaitsFor, type Affected, isWoken, MultiMap, put } from './cache/known.ts';
 
-/** What executing takes. */
 interface ExecuteDependencies {
   readonly client: ObjectClient;
   /** How many writes, and reads between them, there may be for all keys together (S7). */

@@ -9,7 +9,6 @@ import type { Settings, Objects, Affected } from './cache/known.ts';
 import type { FindDriver } from './devices/session.ts';
 import type { VipnatError } from '../lib/errors.ts';
 import { type Unreadable, toSliceResource, type ApiObject, type Resource } from '../lib/kubernetes/client.ts';
-import type { ReservedRange } from './cache/pools.ts';
 import { Informer, type Change } from '../lib/kubernetes/informer.ts';
 import { endpointSlices, services } from '../lib/api/service.ts';
 import { deviceNodes, devices } from '../lib/api/device.ts';
@@ -35,8 +34,8 @@ export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group'
   /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
   readonly namespace: string;
   readonly electionLease: string;
-  /** Addresses and VRIDs that others have, besides those that the API's objects show. */
-  readonly reserved: { readonly ranges: readonly ReservedRange[]; readonly vrids: ReadonlySet<number> };
+  /** Addresses of the API's own virtual IPs: no objects show them. */
+  readonly apiVips: readonly string[];
   /** Drivers of devices, by their names. */
   readonly findDriver: FindDriver;
   /** A kind of objects cannot be followed, reported after each attempt; and it is followed. */
@@ -62,7 +61,6 @@ const tickMs = 1000;
  */
 const frozenMs = 10_000;
 
-/** An informer of any kind. */
 type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'stop' | 'catchUp' | 'rewatch'>;
 
 /** What is said of nodes and devices: no objects of the API. */
@@ -159,7 +157,7 @@ export class Leadership {
 
   /** Begins. Not to be called twice. */
   start(): void {
-    this.#cache.reserve(this.#options.reserved.ranges, this.#options.reserved.vrids);
+    this.#cache.reserve(this.#options.apiVips);
     for (const informer of this.#informers) informer.start();
     this.#tick();
   }

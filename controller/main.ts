@@ -20,9 +20,6 @@ import { type WebhookOptions, Webhook } from './webhook/webhook.ts';
 import { version, exitStatuses } from '../lib/text.ts';
 import { podVariable } from '../config/load.ts';
 import { VipnatError } from '../lib/errors.ts';
-import { type Endpoint, parseAddress } from '../lib/net.ts';
-import { reserveAddress } from './cache/pools.ts';
-import { findVrid } from '../lib/keepalived/read.ts';
 import { type StatusServer, createProbeServer } from '../lib/http/pages.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
@@ -81,7 +78,7 @@ export async function runController(config: Config, options: ControllerOptions):
       gateTypes: toGateTypes(options.gates),
       ...(options.defaultDevice === null ? {} : { defaultDevice: options.defaultDevice }),
       identity: `${hostname()}_${randomUUID()}`,
-      reserved: reserve(config.vips),
+      apiVips: config.vips.map(({ address }) => address),
       ...(options.webhookPort === null
         ? {}
         : { webhook: { port: Number(options.webhookPort), log: new WebhookLog(logger) } }),
@@ -110,13 +107,6 @@ export async function runController(config: Config, options: ControllerOptions):
 const lackingCredentials =
   'the controller needs credentials for the Kubernetes API. Example: --kubeconfig /etc/vipnat/controller.conf';
 
-/** What the virtual IPs of the API have. One that has no VRID by its address was given one by hand, which is not known here. */
-function reserve(vips: readonly Endpoint[]): LeadershipOptions['reserved'] {
-  const addresses = vips.flatMap(({ address }) => parseAddress(address) ?? []);
-  const ranges = addresses.flatMap(({ text }) => reserveAddress(text, "the API's virtual IP") ?? []);
-  return { ranges, vrids: new Set(addresses.flatMap((address) => findVrid(address) ?? [])) };
-}
-
 function createServer(
   { listen }: Config,
   meter: ControllerMeter | null,
@@ -137,7 +127,6 @@ function createServer(
  * its owner's from then on. The ConfigMap keeps a sum of what was created, so that a deleted pool does not come back.
  */
 
-/** What creating pools takes, and its listeners. */
 type FirstPoolsOptions = Pick<LeadershipOptions, 'client' | 'clock' | 'namespace' | 'writeMs'> &
   Pick<ControllerLog, 'onPoolCreated' | 'onPoolExisting' | 'onPoolsProblem'>;
 
@@ -243,7 +232,6 @@ function toSum(data: Readonly<Record<string, string>>): string {
   return createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
 }
 
-/** The dependencies of a controller. */
 interface ControllerPorts extends Pick<
   LeadershipOptions,
   'route' | 'client' | 'clock' | 'random' | 'findDriver' | 'onDrained'
@@ -251,7 +239,7 @@ interface ControllerPorts extends Pick<
   readonly log: ControllerLog;
 }
 
-type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'reserved'>;
+type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'apiVips'>;
 
 /** What is configured at a controller's start. */
 interface ControllerSettings extends Settings {

@@ -224,11 +224,9 @@ export class Cache {
   }
 
   /** What the objects of the API do not say: its own virtual IPs, and their VRIDs. */
-  reserve(addresses: readonly ReservedRange[], vrids: ReadonlySet<number>): Affected {
+  reserve(apiVips: readonly string[]): Affected {
     const news = new News();
-    this.#reserveVrids('settings', vrids);
-    this.#judge.reserve('settings', addresses);
-    this.#areJudgedAgain = true;
+    this.#reserveApiVips('settings', { apiVips });
     this.#notifyJudgement(news);
     return news;
   }
@@ -359,12 +357,12 @@ export class Cache {
   #reserveOfNode(node: string): void {
     const { livingReports, unresponsiveNodes } = this.#objects;
     const report = livingReports.get(node) ?? unresponsiveNodes.get(node)?.report ?? null;
-    this.#reserveVrids(`Lease/${node}`, listApiVrids(report));
-    this.#reserve(`Lease/${node}`, listOfReport(report));
+    this.#reserveApiVips(`Lease/${node}`, report);
   }
 
-  #reserveVrids(source: string, vrids: Iterable<number>): void {
-    const { came, went } = this.#vrids.put(source, vrids);
+  #reserveApiVips(source: string, report: Pick<NodeReport, 'apiVips'> | null): void {
+    this.#reserve(source, listOfReport(report));
+    const { came, went } = this.#vrids.put(source, listApiVrids(report));
     if (came.length + went.length === 0) return;
     this.#reservedVrids = null;
     this.#areJudgedAgain = true;

@@ -62,12 +62,12 @@ export function listOfDevice(device: LoadBalancerDevice | null): ReservedRange[]
 }
 
 /** Virtual IPs of the API that a node's balancer has found in the rules there. */
-export function listOfReport(report: NodeReport | null): ReservedRange[] {
+export function listOfReport(report: Pick<NodeReport, 'apiVips'> | null): ReservedRange[] {
   return (report?.apiVips ?? []).flatMap((text) => reserveAddress(text, "the API's virtual IP") ?? []);
 }
 
 /** Their VRIDs: keepalived of the API's virtual IPs sends adverts with them, unless they got others by hand. */
-export function listApiVrids(report: NodeReport | null): number[] {
+export function listApiVrids(report: Pick<NodeReport, 'apiVips'> | null): number[] {
   const addresses = (report?.apiVips ?? []).flatMap((text) => parseAddress(text) ?? []);
   return addresses.flatMap((address) => findVrid(address) ?? []);
 }

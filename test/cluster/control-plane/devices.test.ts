@@ -75,7 +75,7 @@ function startController(identity: string): () => Promise<void> {
     },
     {
       ...{ namespace, identity, isDefaultClass: false, defaultDevice: 'edge', gateTypes: new Set<string>() },
-      reserved: { ranges: [], vrids: new Set() },
+      apiVips: [],
     },
   );
   controller.start();

@@ -59,7 +59,7 @@ function createTerm(): Leadership {
     ...{ route, client, clock, random: () => 0 },
     settings: { isDefaultClass: false, gateTypes: toGateTypes([]) },
     ...{ namespace: 'vipnat-system', electionLease: 'vipnat-controller' },
-    reserved: { ranges: [], vrids: new Set() },
+    apiVips: [],
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
     writeMs: () => writeMs,
     findDriver: () => Promise.resolve(null),

@@ -70,7 +70,7 @@ export class World {
         client: new RoutedClient(route, clock, new AbortController().signal),
         findDriver: (name) => Promise.resolve(this.devices[name as DeviceName].createDriver),
       },
-      { ...settings, identity, gateTypes: new Set(), reserved: { ranges: [], vrids: new Set() } },
+      { ...settings, identity, gateTypes: new Set(), apiVips: [] },
     );
     controller.start();
     this.controllers.push({ clock, link });

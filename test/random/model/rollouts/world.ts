@@ -104,7 +104,7 @@ export class World {
       },
       {
         ...{ namespace: 'vipnat-system', isDefaultClass: false, gateTypes: toGateTypes([otherGate]) },
-        ...{ identity: `${name}_${randomUUID()}`, reserved: { ranges: [], vrids: new Set() } },
+        ...{ identity: `${name}_${randomUUID()}`, apiVips: [] },
       },
     );
     controller.start();

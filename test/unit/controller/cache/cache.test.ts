@@ -11,7 +11,6 @@ import {
 } from '../../../support/fakes/service-objects.ts';
 import { nodes, serviceCidrs } from '../../../../lib/api/node.ts';
 import { describe, test, expect } from '@jest/globals';
-import { reserveAddress } from '../../../../controller/cache/pools.ts';
 import type { Affected, StepKey } from '../../../../controller/cache/known.ts';
 
 const metadata = { name: 'x', uid: 'x', resourceVersion: '1' };
@@ -35,7 +34,6 @@ const slice = (address: string) => ({
 
 describe('a pool is refused, and its condition names the address and whose it is', () => {
   const kubernetes = makeService('default/kubernetes', { spec: { clusterIP: '10.0.9.10' } });
-  const apiVip = [reserveAddress('10.0.9.11', "the API's virtual IP")].filter((one) => one !== null);
   const report = makeReport('x', 1, { apiVips: ['10.0.9.19', 'nonsense'] });
   const onNode = (spec: object) => (cache: Cache) => cache.take('nodes', put(node({ spec })));
   const heldPods = { podCIDR: '10.0.9.16/28', podCIDRs: ['10.0.9.16/28'] };
@@ -54,7 +52,7 @@ describe('a pool is refused, and its condition names the address and whose it is
       '10.0.9.10 belongs to the Service default/kubernetes, as its ClusterIP.',
       (cache) => cache.take('services', put(kubernetes)),
     ],
-    ["10.0.9.11 belongs to the API's virtual IP.", (cache) => cache.reserve(apiVip, new Set())],
+    ["10.0.9.11 belongs to the API's virtual IP.", (cache) => cache.reserve(['10.0.9.11'])],
   ])('%s', (message, change) => {
     const cache = begin();
     expect(findRefusal(cache)).toBeNull();
@@ -190,7 +188,7 @@ test("the VRID of the API's virtual IP that a node reports is reserved while its
   const cache = makeCache({});
   const apiVips = ['10.0.9.19', 'fd00:9::fe', '10.0.9.255', 'nonsense'];
   cache.takeReport('x', makeReport('x', 1, { apiVips }));
-  cache.reserve([], new Set([7]));
+  cache.reserve(['10.0.8.6']);
   expect([...cache.view(0).reservedVrids].sort((a, b) => a - b)).toEqual([7, 20, 255]);
   cache.markUnresponsive('x', '2026-01-01T00:00:00Z');
   expect(cache.view(0).reservedVrids.has(20)).toBe(true);
