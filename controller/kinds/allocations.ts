@@ -57,7 +57,7 @@ function findTarget(request: Request, allocations: Allocations, view: ClusterVie
     return { ...base, problem: { reason: 'AddressesMalformed', message: `${requests.problem}.` } };
   if (own !== null) return base;
   if (requested !== undefined) return { ...base, ...toOutcome(chooseNamed(request, requested, view)) };
-  if (named === undefined) return { ...base, ...findAny(request, { allocations, view }) };
+  if (named === undefined) return { ...base, ...findAny(request, allocations, view) };
   // Its status has an address that is not its own: of another load balancer, or its VirtualIP was deleted by hand.
   const choice = chooseNamed(request, named, view);
   if (!('reason' in choice)) return { ...base, choice };
@@ -75,10 +75,7 @@ export function wasWithdrawn(service: Service): boolean {
 }
 
 /** One that it has, then one that it gives back, before any other. */
-function findAny(
-  request: Request,
-  { allocations, view }: { readonly allocations: Allocations; readonly view: ClusterView },
-): Partial<Target> {
+function findAny(request: Request, allocations: Allocations, view: ClusterView): Partial<Target> {
   const isOfFamily = ({ address }: Allocation) => address.family === request.family;
   const held = allocations.held.filter(isOfFamily);
   const [first] = wasWithdrawn(request.service) ? held : [];
@@ -132,10 +129,7 @@ export function toUser({ metadata: { namespace, name, uid } }: Service): Address
 }
 
 /** The Service of a user, if it is the same one. */
-export function findService(
-  { namespace, name, uid }: AddressUser,
-  view: ClusterView,
-): ReturnType<ClusterView['services']['get']> {
+export function findService({ namespace, name, uid }: AddressUser, view: ClusterView): Service | undefined {
   const service = view.services.get(`${namespace}/${name}`);
   return service?.metadata.uid === uid ? service : undefined;
 }

@@ -15,7 +15,7 @@ import {
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { isNodeReady, readZone } from '../../lib/api/node.ts';
-import { type NodesState, isPrepared, listChangedEndpoints, readSince } from '../cache/nodes.ts';
+import { type NodesState, isPrepared, readSince } from '../cache/nodes.ts';
 import { listServicesOfNode } from '../cache/known.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
@@ -146,13 +146,6 @@ export function findSince(
   return null;
 }
 
-/** For the gates of pods whose endpoints are others now, or of another version. */
-export const watchEndpoints: Kind['watches'][number] = {
-  source: 'earlySlices',
-  toKeys: (change, { uidToPods }) =>
-    [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]),
-};
-
 /** What of a Service early EndpointSlices and gates depend on. */
 export function getGateParts(service: Service): unknown {
   const { metadata, spec } = service;
@@ -179,14 +172,7 @@ function listAddresses({ status }: Pod, { spec }: Service): { family: Family; te
   });
 }
 
-/** A port as an EndpointSlice has it. */
-interface SlicePort {
-  readonly name: string;
-  readonly protocol: string;
-  readonly port: number;
-}
-
-type Container = Pod['spec']['containers'][number];
+type SlicePort = Readonly<{ name: string; protocol: string; port: number }>;
 
 /**
  * The ports of a Service on one pod, in the Service's order. A target port that is a name is the pod's own; ports that no container has
@@ -203,7 +189,7 @@ function resolvePorts({ spec }: Service, pod: Pod): SlicePort[] {
 
 function findNamed({ spec }: Pod, wanted: string, protocol: string): number | null {
   const sidecars = (spec.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always');
-  const ports = [...spec.containers, ...sidecars].flatMap((container: Container) => container.ports ?? []);
+  const ports = [...spec.containers, ...sidecars].flatMap((container) => container.ports ?? []);
   const found = ports.find((one) => one.name === wanted && (one.protocol ?? 'TCP') === protocol);
   return found?.containerPort ?? null;
 }
@@ -213,29 +199,18 @@ type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
 
 const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
 
-/** Another text for each group. */
-export function toGroupText({ family, ports }: Group): string {
+function toGroupText({ family, ports }: Group): string {
   return JSON.stringify([
     familyToType[family],
     ports.map(({ name, protocol, port }) => [name, protocol, port]),
   ]);
 }
 
-/** That of a slice that is there. */
-export function readGroupText({ addressType, ports }: EarlySlice): string {
+function readGroupText({ addressType, ports }: EarlySlice): string {
   const known = (ports ?? []).map(({ name, protocol, port }) => [name ?? '', protocol ?? 'TCP', port]);
   return JSON.stringify([addressType, known]);
 }
 
-/** The fields that do not change. */
-function toGroupFields({ family, ports }: Group): { readonly [field: string]: Json } {
-  return {
-    addressType: familyToType[family],
-    ports: ports.map(({ name, protocol, port }) => ({ name, protocol, port })),
-  };
-}
-
-/** The field `endpoints`. */
 function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string): Json {
   return endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => ({
     addresses: [address],
@@ -410,7 +385,7 @@ function createSlice(
   };
   const body = {
     ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata },
-    ...toGroupFields(first.group),
+    ...{ addressType: familyToType[first.group.family], ports: first.group.ports },
     endpoints: toEndpointFields(first.endpoints, namespace),
   };
   return toStep(createObject('EndpointSlice', { namespace, name }, body));

@@ -6,9 +6,8 @@ import {
   type WantedEndpoint,
   listReadyFamilies,
   findSince,
-  watchEndpoints,
 } from './endpoints.ts';
-import { type NodesState, readSince } from '../cache/nodes.ts';
+import { type NodesState, readSince, listChangedEndpoints } from '../cache/nodes.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import {
@@ -49,7 +48,12 @@ export const pod: Kind = {
         ]),
     },
     watchReadiness(({ key }, { nodeToPods }) => nodeToPods.get(key) ?? []),
-    watchEndpoints,
+    {
+      // Endpoints that are others now, or of another version.
+      source: 'earlySlices',
+      toKeys: (change, { uidToPods }) =>
+        [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]),
+    },
     {
       source: 'deviceBalancers',
       part: ({ gated, addresses }) => [gated, addresses],
@@ -100,7 +104,7 @@ function nextGateStep(key: string, view: ClusterView): Step {
   const awaited = listAwaited(pod, key, view);
   const missing = awaited.filter((one) => isMissing(one, waitedMs));
   const verdict = judge(awaited, missing, waitedMs);
-  if (verdict !== null) return open(pod, types, { verdict, view });
+  if (verdict !== null) return open(pod, types, verdict, view);
   const areNobody = missing.some(({ state }) => state === 'nobody');
   const isStill = (later: ClusterView) => missing[0]?.ask?.(later) === missing[0]?.state;
   const untilMs = nowMs + (areNobody ? aliveMs : timeoutMs) - waitedMs;
@@ -184,22 +188,13 @@ function listOfDevice(
   const endpoints = listEndpointsOf(pod, service, view);
   const isRefused = isJudged(service) && getIngress(service).length === 0;
   if (device === undefined || endpoints.length === 0 || isRefused) return [];
-  if (device.spec.targets !== 'pods')
-    return [
-      {
-        state: 'node ports',
-        explain: () => 'the device sends to ports of nodes, which have the pod when it is ready',
-      },
-    ];
+  const atPorts = () => 'the device sends to ports of nodes, which have the pod when it is ready';
+  if (device.spec.targets !== 'pods') return [{ state: 'node ports', explain: atPorts }];
   const { name } = device.metadata;
   const balancer = findBalancer(view, name, service);
   if (!hasFamilyOf(balancer, endpoints)) return [];
-  return [
-    {
-      state: balancer?.gated.includes(pod.metadata.uid) === true ? 'done' : 'missing',
-      explain: () => `the device ${name} does not send connections to the pod yet`,
-    },
-  ];
+  const state = balancer?.gated.includes(pod.metadata.uid) === true ? 'done' : 'missing';
+  return [{ state, explain: () => `the device ${name} does not send connections to the pod yet` }];
 }
 
 /** Whether a device can have one of these endpoints: it serves one family of a Service. As long as nobody knows which, it can. */
@@ -227,10 +222,10 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     if (service.spec.externalTrafficPolicy === 'Local' && version === null) {
       // Its own node translates what others send there: nobody else knows the pod before that one does.
       const prepared = findSince(endpoint, service, view, true);
-      const own = judgeNodes({ version: prepared, pool: `/${endpoint.node ?? ''}`, service }, view);
+      const own = judgeNodes(`/${endpoint.node ?? ''}`, service, prepared, view);
       if (own.state !== 'done') return [own];
     }
-    return pools.map((pool) => judgeNodes({ version, pool, service }, view));
+    return pools.map((pool) => judgeNodes(pool, service, version, view));
   });
 }
 
@@ -238,15 +233,9 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
   return { state: 'missing', explain: () => `the Service ${namespace}/${name} has no address yet` };
 }
 
-/** What the candidates of one pool are to have: see `CandidateNodes.list`. */
-interface NodesQuery {
-  /** Null while no early EndpointSlice has the pod. */
-  readonly version: string | null;
-  readonly pool: string;
-  readonly service: Service;
-}
-
-function judgeNodes({ version, pool, service }: NodesQuery, { candidates, refusals }: ClusterView): Awaited {
+/** The version is null while no early EndpointSlice has the pod. */
+function judgeNodes(pool: string, service: Service, version: string | null, view: ClusterView): Awaited {
+  const { candidates, refusals } = view;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const ask = (later: ClusterView) => later.candidates.judge(pool, key, version);
   const state = candidates.judge(pool, key, version);
@@ -282,15 +271,9 @@ function judgeUnwritten(
   return { state, explain: () => clause };
 }
 
-function open(
-  pod: Pod,
-  types: readonly string[],
-  {
-    verdict: { reason, message, event, overdue },
-    view,
-  }: { readonly verdict: Verdict; readonly view: ClusterView },
-): Step {
-  const opening = toOpeningWrite(pod, types, { reason, message, at: toTime(view.nowMs) });
+function open(pod: Pod, types: readonly string[], verdict: Verdict, { nowMs }: ClusterView): Step {
+  const { event, overdue } = verdict;
+  const opening = toOpeningWrite(pod, types, { ...verdict, at: toTime(nowMs) });
   const { namespace, name } = pod.metadata;
   const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
   return { ...toStep({ ...opening, ...target }, event ?? null), ...(overdue && { overdue }) };
@@ -305,7 +288,6 @@ function open(
  * before is missing: milliseconds while watches work.
  */
 
-/** Its dependencies. */
 interface DrainTimesPorts {
   readonly clock: Clock;
   /** All that is known now. */
@@ -336,7 +318,6 @@ export class DrainTimes {
   readonly #ports: DrainTimesPorts;
   readonly #uidToEnding = new Map<string, Ending>();
   #cancel: Cancel | null = null;
-  #isStopped = false;
 
   constructor(ports: DrainTimesPorts) {
     this.#ports = ports;
@@ -351,18 +332,14 @@ export class DrainTimes {
     if (!isTimed(before, view) || this.#uidToEnding.size >= maxPods) return;
     const services = listServices(after, key, view);
     if (services.size === 0) return;
-    this.#uidToEnding.set(after.metadata.uid, {
-      key,
-      uid: after.metadata.uid,
-      seenMs: clock.now(),
-      services,
-    });
+    const { uid } = after.metadata;
+    this.#uidToEnding.set(uid, { key, uid, seenMs: clock.now(), services });
     this.sync();
   }
 
   /** Something has changed that pods may wait for. Cheap while none ends. */
   sync(): void {
-    if (this.#isStopped || this.#cancel !== null || this.#uidToEnding.size === 0) return;
+    if (this.#cancel !== null || this.#uidToEnding.size === 0) return;
     this.#cancel = this.#ports.clock.schedule(gatherMs, () => {
       this.#cancel = null;
       this.#check();
@@ -371,7 +348,6 @@ export class DrainTimes {
 
   /** Times nothing any more. */
   stop(): void {
-    this.#isStopped = true;
     this.#cancel?.();
     this.#uidToEnding.clear();
   }

@@ -46,27 +46,17 @@ interface Remark {
 /** Judges a Service's readiness: all that it is to publish now, and the most important thing to say. */
 export function judgeReadiness(situation: Situation, view: ClusterView): Readiness {
   const { targets, requests } = situation;
-  const allocations = targets.map((target) => findPublishable(target, situation, view));
-  const isWhole = allocations.every((allocation) => allocation !== null);
-  const isOld = (allocation: Allocation | null, index: number) =>
-    allocation !== null && allocation.address.text === targets[index]?.published?.address.text;
-  const published = allocations.filter(
-    (allocation, index) =>
-      allocation !== null && (isWhole || !requests.isAllOrNothing || isOld(allocation, index)),
-  ) as Allocation[];
-  const added = published.filter((allocation) => !targets.some((target) => target.published === allocation));
-  const remark = findRemark(situation, published, view);
-  const isServed = published.length > 0 && remark?.isFault !== true;
+  const isNew = (allocation: Allocation) => !targets.some(({ published }) => published === allocation);
+  const found = targets.flatMap((target) => findPublishable(target, situation, view) ?? []);
+  const isEnough = found.length === targets.length || !requests.isAllOrNothing;
+  const published = isEnough ? found : found.filter((allocation) => !isNew(allocation));
+  const added = published.filter(isNew);
   const text = published.map(({ address }) => address.text).join(', ');
-  return {
-    published,
-    added,
-    status: isServed ? 'True' : 'False',
-    reason: remark?.reason ?? 'Ready',
-    message: remark?.message ?? `${text}: all nodes of the pool serve it.`,
-    graceUntilMs: remark?.untilMs ?? null,
-    dueMs: findDue(situation, view),
-  };
+  const ready: Remark = { reason: 'Ready', message: `${text}: all nodes of the pool serve it.` };
+  const { reason, message, isFault, untilMs = null } = findRemark(situation, published, view) ?? ready;
+  const status = published.length > 0 && isFault !== true ? 'True' : 'False';
+  const dueMs = findDue(situation, view);
+  return { published, added, status, reason, message, graceUntilMs: untilMs, dueMs };
 }
 
 /**
@@ -129,13 +119,10 @@ function findDue({ targets }: Situation, view: ClusterView): number | null {
 /** A balancer that has just started says that an address is free, until it has asked. */
 const freeMs = 15_000;
 
-/** From when an address counts as free that another host answered for; now for any other. */
+/** From when an address counts as free that another host answered for; long ago for any other. */
 function freeFromMs({ status }: VirtualIp, { nowMs }: ClusterView): number {
   const inUse = findCondition(status?.conditions ?? [], 'AddressInUse');
-  if (inUse === null) return nowMs;
-  const sinceMs = Date.parse(inUse.lastTransitionTime ?? '') || 0;
-  // A date that lies ahead says nothing.
-  return sinceMs > nowMs ? nowMs : sinceMs + freeMs;
+  return toMs(inUse?.lastTransitionTime, nowMs) + freeMs;
 }
 
 function findRemark(
@@ -177,8 +164,7 @@ function findWithdrawn(
   for (const { held, published: before } of targets) {
     if (held === null || published.includes(held)) continue;
     if (held !== before && !wasWithdrawn(service)) continue;
-    const waiting = findWaiting(held, view);
-    return { ...waiting, reason: 'AddressWithdrawn' };
+    return { ...findWaiting(held, view), reason: 'AddressWithdrawn' };
   }
   return null;
 }
@@ -278,14 +264,8 @@ function findOddity(allocation: Allocation, { requests }: Situation, view: Clust
  * Compromise: no address is published before its seat holder says so. Where a node does not say such things, it is published after 10 s all the
  * same: as before, keepalived has it by then. What is published stays so, and counts as lost when nobody has held its seat for 10 s.
  */
-/** A reason, and what is said of it. */
-interface Lost {
-  readonly reason: 'NoSeatHolder' | 'NotAnnounced';
-  readonly message: string;
-}
-
 /** Why nobody answers for an address. */
-interface Unanswered extends Lost {
+interface Unanswered extends Remark {
   /** Since when nodes could have taken it. */
   readonly sinceMs: number;
   /** When it is published all the same; null for never. */
@@ -333,7 +313,7 @@ function areUnable(seatHolders: readonly NodeReport[], text: string): boolean {
   return seatHolders.length > 0 && seatHolders.every(({ unheld }) => unheld?.[text] !== undefined);
 }
 
-function describe(text: string, spec: VirtualIp['spec'], seatHolder: NodeReport | undefined): Lost {
+function describe(text: string, spec: VirtualIp['spec'], seatHolder: NodeReport | undefined): Remark {
   const seat = `the seat ${spec.pool}/${spec.seat}`;
   if (seatHolder === undefined)
     return { reason: 'NoSeatHolder', message: `${text}: no living node says that it holds ${seat}.` };
