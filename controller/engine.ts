@@ -31,7 +31,6 @@ interface ExecuteDependencies {
 /** What became of a step's write, or of a read before it. */
 export interface Execution {
   readonly result:
-    /** It is done. */
     | 'done'
     /** Somebody else was first. */
     | 'stale'

@@ -302,9 +302,7 @@ function findStride(from: bigint, count: bigint): bigint {
 }
 
 function findCommonDivisor(one: bigint, other: bigint): bigint {
-  let [a, b] = [one, other];
-  while (b !== 0n) [a, b] = [b, a % b];
-  return a;
+  return other === 0n ? one : findCommonDivisor(other, one % other);
 }
 
 type Known = Pick<ClusterView, 'virtualIps' | 'exclusions'>;

@@ -1,3 +1,4 @@
+import { shorten } from '../../lib/text.ts';
 import {
   type Service,
   readRequests,
@@ -211,12 +212,6 @@ export function isInUse({ status }: Pick<VirtualIp, 'status'>): boolean {
 export function isProgrammed({ metadata, status }: VirtualIp): boolean {
   const programmed = findCondition(status?.conditions ?? [], 'Programmed');
   return programmed?.status === 'True' && programmed.observedGeneration === metadata.generation;
-}
-
-/** The first three of some names, and how many more there are. */
-export function shorten(names: readonly string[]): string {
-  const rest = names.length - 3;
-  return `${names.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 /** That what vipnat writes does not stay, for people: who else writes, by the names of field managers, if any is known. */

@@ -8,10 +8,9 @@ import {
   type CreateDriver,
   type LoadBalancerDriver,
 } from '../../devices/driver.ts';
-import { toPrintableLine, quoteWords } from '../../lib/text.ts';
+import { toPrintableLine, quoteWords, shorten } from '../../lib/text.ts';
 import { findErrorCode, VipnatError } from '../../lib/errors.ts';
 import type { DeviceReport } from '../cache/known.ts';
-import { shorten } from '../cache/parts.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';

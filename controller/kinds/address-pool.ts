@@ -27,8 +27,8 @@ import {
   findCondition,
   nameFamily,
   type WantedCondition,
-  shorten,
 } from '../cache/parts.ts';
+import { shorten } from '../../lib/text.ts';
 import { parseObjectName, type Family, families, countOfFamily } from '../../lib/net.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { findSelectorProblem } from '../../lib/api/endpoints.ts';

@@ -327,18 +327,16 @@ function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterV
   const written = new Set(
     own.flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.uid)),
   );
-  let untilMs = Infinity;
-  const wait = (ms: number | null) => {
-    if (ms !== null && ms > view.nowMs) untilMs = Math.min(untilMs, ms);
-  };
+  const moments: number[] = [];
   const endpoints = [...(view.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
     const pod = view.pods.get(name);
     if (pod === undefined) return [];
     const lastMs = findLastMs(pod, view, written.has(pod.metadata.uid));
-    wait(lastMs);
-    wait(findDisruptedMs(pod, view.nowMs));
+    moments.push(lastMs, findDisruptedMs(pod, view.nowMs) ?? view.nowMs);
     return lastMs <= view.nowMs ? [] : listEndpointsOf(pod, service, view);
   });
+  const ahead = moments.filter((ms) => ms > view.nowMs);
+  const untilMs = ahead.reduce((first, ms) => Math.min(first, ms), Infinity);
   const prepared = new Set(endpoints.filter((endpoint) => isForOwnNode(endpoint, service, view)));
   const early = endpoints.map((one) => (prepared.has(one) ? { ...one, ready: false } : one));
   return { endpoints: early, untilMs, prepared: [...prepared] };

@@ -20,7 +20,8 @@ import {
 } from '../../lib/api/endpoints.ts';
 import { type DeviceBalancer, watchReadiness } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { shorten, isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
+import { shorten } from '../../lib/text.ts';
+import { isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import { parseAddress } from '../../lib/net.ts';
@@ -307,7 +308,6 @@ const limitMs = 120_000;
 
 interface Ending {
   readonly key: string;
-  readonly uid: string;
   readonly seenMs: number;
   /** Services that send connections to it: in how many endpoints, and the version in which all of these end; null before. */
   readonly services: Map<string, { readonly endpoints: number; readonly version: string | null }>;
@@ -333,7 +333,7 @@ export class DrainTimes {
     const services = listServices(after, key, view);
     if (services.size === 0) return;
     const { uid } = after.metadata;
-    this.#uidToEnding.set(uid, { key, uid, seenMs: clock.now(), services });
+    this.#uidToEnding.set(uid, { key, seenMs: clock.now(), services });
     this.sync();
   }
 
@@ -357,7 +357,7 @@ export class DrainTimes {
     const view = this.#ports.view();
     for (const [uid, ending] of this.#uidToEnding) {
       const tookMs = clock.now() - ending.seenMs;
-      const state = judgeEnding(ending, view);
+      const state = judgeEnding(uid, ending, view);
       const isOver = tookMs >= limitMs;
       if (state === 'waits' && !isOver) continue;
       this.#uidToEnding.delete(uid);
@@ -398,8 +398,7 @@ function listPools(key: string, view: ClusterView): readonly string[] {
 }
 
 /** `untold`: no node is left that could report it, or the pod went before the controller wrote that it ends. */
-function judgeEnding(ending: Ending, view: ClusterView): 'waits' | 'done' | 'untold' {
-  const { services, uid, key } = ending;
+function judgeEnding(uid: string, { services, key }: Ending, view: ClusterView): 'waits' | 'done' | 'untold' {
   for (const [name, { endpoints, version }] of services)
     if (version === null) services.set(name, { endpoints, version: findEnd(name, uid, endpoints, view) });
   const reported = [...services].map(([name, { version }]) => ({ version, pools: listPools(name, view) }));

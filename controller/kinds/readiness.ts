@@ -5,14 +5,13 @@ import {
   isInUse,
   mayPublish,
   isProgrammed,
-  shorten,
   findCondition,
   describeContest,
   listCommonPorts,
 } from '../cache/parts.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import { contains } from '../../lib/net.ts';
-import { quoteTenant } from '../../lib/text.ts';
+import { quoteTenant, shorten } from '../../lib/text.ts';
 import { hasAnnounced } from '../cache/nodes.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
 

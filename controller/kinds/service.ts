@@ -41,13 +41,12 @@ import {
   listPublishedTexts,
   listSeated,
   isServed,
-  shorten,
   setCondition,
   isPublished,
   findCondition,
   mayPublish,
 } from '../cache/parts.ts';
-import { quoteTenant } from '../../lib/text.ts';
+import { quoteTenant, shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
@@ -295,13 +294,9 @@ function toStatus(ingress: readonly Ingress[], conditions: readonly Condition[])
 function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step {
   const finalizers = dropFinalizers(service);
   if (finalizers === null) return nothing;
-  const addresses = leaving.map(({ address }) => address.text).join(', ');
-  return toStep(
-    patchMetadata('Service', service, { finalizers }),
-    leaving.length === 0
-      ? null
-      : { type: 'Normal', reason: 'AddressReleased', message: `${addresses} is given back.` },
-  );
+  const message = `${leaving.map(({ address }) => address.text).join(', ')} is given back.`;
+  const event = { type: 'Normal', reason: 'AddressReleased', message } as const;
+  return toStep(patchMetadata('Service', service, { finalizers }), leaving.length === 0 ? null : event);
 }
 
 /**
@@ -330,11 +325,8 @@ function allocation({ service, requests, targets }: Situation, view: ClusterView
   const choice = inOrder.find((target) => target.choice !== null)?.choice ?? null;
   if (choice === null) return null;
   const { address, pool, existing } = choice;
-  const event: StepEvent = {
-    type: 'Normal',
-    reason: 'AddressAllocated',
-    message: `${address.text} of the AddressPool ${pool}.`,
-  };
+  const message = `${address.text} of the AddressPool ${pool}.`;
+  const event = { type: 'Normal', reason: 'AddressAllocated', message } as const;
   const user = toUser(service);
   if (existing !== null && existing.spec.services.length > 0) {
     const leaving = existing.spec.leaving.filter(({ uid }) => uid !== user.uid);
@@ -360,14 +352,12 @@ function takeAlone(service: Service, { address, pool, existing }: Choice, view: 
 
 /** A Service that is alone with its address may share it under another key, or no longer. */
 function adoptShareKey({ requests, targets }: Situation): Step | null {
-  for (const { held } of targets) {
-    if (held === null) continue;
-    const { spec } = held.virtualIp;
-    const isAlone = spec.services.length === 1 && spec.leaving.length === 0;
-    if (isAlone && spec.shareKey !== requests.shareKey)
-      return toStep(patchVirtualIp(held.virtualIp, { shareKey: requests.shareKey }));
-  }
-  return null;
+  const { shareKey } = requests;
+  const found = targets.find(({ held }) => {
+    const { services = [], leaving = [], shareKey: known } = held?.virtualIp.spec ?? {};
+    return services.length === 1 && leaving.length === 0 && known !== shareKey;
+  });
+  return found?.held == null ? null : toStep(patchVirtualIp(found.held.virtualIp, { shareKey }));
 }
 
 function writeStatus({ service }: Situation, readiness: Readiness, view: ClusterView): Step | null {

@@ -34,8 +34,8 @@ import {
   setCondition,
   type WantedCondition,
   toTime,
-  shorten,
 } from '../cache/parts.ts';
+import { shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
 import { type Known, listDiffering } from '../cache/known.ts';
@@ -122,18 +122,10 @@ function strikeOff(virtualIp: VirtualIp, view: ClusterView): Step | null {
   const done = spec.leaving.filter(isDone);
   if (done.length === 0) return null;
   const leaving = spec.leaving.filter((user) => !done.includes(user));
-  return toStep(
-    patchVirtualIp(
-      virtualIp,
-      { leaving, formerNamespaces: listFormer(virtualIp, done) },
-      done.map((user) => confirmUser(user, view)),
-    ),
-  );
-}
-
-/** Whose namespaces may name the address until it may be given again. */
-function listFormer({ spec }: VirtualIp, gone: readonly AddressUser[]): string[] {
-  return [...new Set([...spec.formerNamespaces, ...gone.map(({ namespace }) => namespace)])].sort();
+  // They may name the address until it may be given again.
+  const former = new Set([...spec.formerNamespaces, ...done.map(({ namespace }) => namespace)]);
+  const confirm = done.map((user) => confirmUser(user, view));
+  return toStep(patchVirtualIp(virtualIp, { leaving, formerNamespaces: [...former].sort() }, confirm));
 }
 
 /** A pool that has fewer seats now keeps the others until nobody sits there. */
