@@ -1,11 +1,5 @@
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import {
-  type NodeReport,
-  type Namespace,
-  type Node,
-  type ServiceCidr,
-  isNodeReady,
-} from '../../lib/api/node.ts';
+import { type NodeReport, type Namespace, type Node, type ServiceCidr } from '../../lib/api/node.ts';
 import type { Service, ServiceSlice } from '../../lib/api/service.ts';
 import type { VirtualIp, AddressPool } from '../../lib/api/vipnat.ts';
 import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
@@ -70,13 +64,6 @@ export interface Watching<T> {
 
 /** What changes of a source mean for a kind. */
 export type Watch = { [S in Source]: { readonly source: S } & Watching<Watchable[S]> }[Source];
-
-/** Of nodes what their pods depend on. */
-export function watchReadiness(
-  toKeys: (node: { readonly key: string }, known: Known) => Iterable<string>,
-): Watch {
-  return { source: 'nodes', part: isNodeReady, toKeys };
-}
 
 /** The keys of the Services of a node's pods. */
 export function listServicesOfNode({ key }: { readonly key: string }, known: Known): string[] {

@@ -8,8 +8,8 @@ import {
   type Affected,
   isNews,
   listServicesOfNode,
-  watchReadiness,
 } from '../cache/known.ts';
+import { isNodeReady } from '../../lib/api/node.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
 import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
@@ -49,7 +49,7 @@ export const deviceWatchers: readonly Watcher[] = [
         isAskedBefore: true,
         toKeys: ({ key }, { podToServices }) => podToServices.get(key) ?? [],
       },
-      watchReadiness(listServicesOfNode),
+      { source: 'nodes', part: isNodeReady, toKeys: listServicesOfNode },
       {
         source: 'deviceNodes',
         part: ({ addresses, takesConnections }) => [addresses, takesConnections],

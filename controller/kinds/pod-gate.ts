@@ -18,7 +18,8 @@ import {
   type Pod,
   toOpeningWrite,
 } from '../../lib/api/endpoints.ts';
-import { type DeviceBalancer, watchReadiness } from '../cache/known.ts';
+import type { DeviceBalancer } from '../cache/known.ts';
+import { isNodeReady } from '../../lib/api/node.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten } from '../../lib/text.ts';
 import { isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from '../cache/parts.ts';
@@ -48,7 +49,7 @@ export const pod: Kind = {
           ...(serviceToPods.get(`${namespace}/${name}`) ?? []),
         ]),
     },
-    watchReadiness(({ key }, { nodeToPods }) => nodeToPods.get(key) ?? []),
+    { source: 'nodes', part: isNodeReady, toKeys: ({ key }, { nodeToPods }) => nodeToPods.get(key) ?? [] },
     {
       // Endpoints that are others now, or of another version.
       source: 'earlySlices',

@@ -172,13 +172,9 @@ function findWaiting(allocation: Allocation, view: ClusterView): Remark {
   const { address, virtualIp } = allocation;
   const { text } = address;
   if (isInUse(virtualIp)) return { reason: 'AddressInUse', message: `Another host answers for ${text}.` };
-  const freeAtMs = freeFromMs(virtualIp, view);
-  if (freeAtMs > view.nowMs)
-    return {
-      reason: 'AddressInUse',
-      message: `Another host answered for ${text} a moment ago.`,
-      untilMs: freeAtMs,
-    };
+  const untilMs = freeFromMs(virtualIp, view);
+  const free = `Another host answered for ${text} a moment ago.`;
+  if (untilMs > view.nowMs) return { reason: 'AddressInUse', message: free, untilMs };
   const { pool } = virtualIp.spec;
   const sinceMs = view.generationMs.get(virtualIp.metadata.name) ?? 0;
   if (view.candidates.list(pool).length === 0)
@@ -205,12 +201,9 @@ function findConflict(allocation: Allocation, { service }: Situation, view: Clus
   for (const { namespace, name } of spec.services.slice(0, Math.max(0, own))) {
     const other = view.services.get(`${namespace}/${name}`);
     const [port] = other === undefined ? [] : listCommonPorts(service, other);
-    if (port !== undefined)
-      return {
-        reason: 'PortTaken',
-        message: `${namespace}/${name} has ${port} of ${address.text} since before.`,
-        isFault: true,
-      };
+    if (port === undefined) continue;
+    const message = `${namespace}/${name} has ${port} of ${address.text} since before.`;
+    return { reason: 'PortTaken', message, isFault: true };
   }
   return null;
 }
@@ -241,11 +234,10 @@ function findOddity(allocation: Allocation, { requests }: Situation, view: Clust
   const { spec } = allocation.virtualIp;
   const { text } = address;
   const ranges = view.judgedPools.get(spec.pool)?.ranges ?? [];
-  if (!ranges.some((range) => contains(range, address)))
-    return {
-      reason: 'OutsidePool',
-      message: `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`,
-    };
+  if (!ranges.some((range) => contains(range, address))) {
+    const message = `The AddressPool ${spec.pool} no longer has ${text}. The Service keeps it.`;
+    return { reason: 'OutsidePool', message };
+  }
   if (requests.pool !== null && requests.pool !== spec.pool) {
     const message = `The Service keeps ${text} of the AddressPool ${spec.pool}, although it asks for the pool ${quoteTenant(requests.pool)}.`;
     return { reason: 'OtherPool', message };
