@@ -1,4 +1,4 @@
-import { type Kind, type StepEvent, type Step, formatKey, nothing, toStep } from '../step.ts';
+import { type Kind, type StepEvent, type Step, formatKey, nothing, patchMetadata, toStep } from '../step.ts';
 import {
   earlySliceKind,
   getGateParts,
@@ -10,14 +10,7 @@ import {
 import { type NodesState, readSince, listChangedEndpoints } from '../cache/nodes.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import {
-  listClosedGates,
-  listGates,
-  readPodWeight,
-  isServing,
-  type Pod,
-  toOpeningWrite,
-} from '../../lib/api/endpoints.ts';
+import { listClosedGates, listGates, readPodWeight, isServing, type Pod } from '../../lib/api/endpoints.ts';
 import type { DeviceBalancer } from '../cache/known.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
 import type { ClusterView } from '../cache/cache.ts';
@@ -273,12 +266,14 @@ function judgeUnwritten(
   return { state, explain: () => clause };
 }
 
+/** Foreign conditions stay: they are merged by their types. It is refused if the pod is another one by now, or has changed. */
 function open(pod: Pod, types: readonly string[], verdict: Verdict, { nowMs }: ClusterView): Step {
-  const { event, overdue } = verdict;
-  const opening = toOpeningWrite(pod, types, { ...verdict, at: toTime(nowMs) });
-  const { namespace, name } = pod.metadata;
-  const target = { kind: 'Pod', key: `${namespace}/${name}`, confirm: [] } as const;
-  return { ...toStep({ ...opening, ...target }, event ?? null), ...(overdue && { overdue }) };
+  const { reason, message, event = null, overdue } = verdict;
+  const lastTransitionTime = toTime(nowMs);
+  const conditions = types.map((type) => ({ type, status: 'True', reason, message, lastTransitionTime }));
+  const write = patchMetadata('Pod', pod, { uid: pod.metadata.uid }, { status: { conditions } });
+  const opening = { ...write, path: `${write.path}/status`, isStrategic: true } as const;
+  return { ...toStep(opening, event), ...(overdue && { overdue }) };
 }
 
 /**

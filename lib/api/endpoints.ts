@@ -252,7 +252,7 @@ export function formatWeights(addressToWeight: ReadonlyMap<string, number>): str
   return sorted.length === 0 ? null : JSON.stringify(Object.fromEntries(sorted));
 }
 
-/** Readiness gates of pods: which of them vipnat has yet to open, and how one is opened. */
+/** Readiness gates of pods: which of them vipnat has yet to open. */
 
 type GateTypes = ReadonlySet<string>;
 
@@ -298,43 +298,6 @@ export function readOpenSince(pod: Pod, types: GateTypes): number | null {
   if (gates.length === 0 || listClosedGates(pod, types).length > 0) return null;
   return Math.max(...gates.map((type) => readDate(findCondition(pod, type)?.lastTransitionTime) ?? 0));
 }
-
-/** What is said of a gate that opens. */
-interface Opening {
-  readonly reason: string;
-  readonly message: string;
-  /** As the API writes dates. */
-  readonly at: string;
-}
-
-/**
- * The write that opens gates of a pod. Foreign conditions stay: they are merged by their types. It is refused if the pod is another one by
- * now, or has changed.
- */
-export function toOpeningWrite(
-  { metadata: { namespace, name, uid, resourceVersion } }: Pod,
-  types: readonly string[],
-  { reason, message, at }: Opening,
-): OpeningWrite {
-  const conditions = types.map((type) => ({ type, status: 'True', reason, message, lastTransitionTime: at }));
-  return {
-    method: 'PATCH',
-    isStrategic: true,
-    path: `/api/v1/namespaces/${namespace}/pods/${name}/status`,
-    body: { metadata: { uid, resourceVersion }, status: { conditions } },
-  };
-}
-
-/** Its body is a strategic merge patch of a pod's status: a type, as it is to be any JSON. */
-type OpeningWrite = Readonly<{
-  method: 'PATCH';
-  isStrategic: true;
-  path: string;
-  body: Readonly<{
-    metadata: Readonly<{ uid: string; resourceVersion: string }>;
-    status: Readonly<{ conditions: Readonly<Record<string, string>>[] }>;
-  }>;
-}>;
 
 function findCondition({ status }: Pod, wanted: string): Condition | null {
   return status?.conditions?.find(({ type }) => type === wanted) ?? null;
