@@ -33,6 +33,8 @@ import {
   addressReady,
 } from '../../lib/api/vipnat.ts';
 
+export { shorten };
+
 /** What of Services, slices and devices the cache finds others by. */
 
 /** The devices that a Service chooses, or that may have something of it. */
@@ -344,8 +346,15 @@ function countAfter(address: Address, other: AddressRange, ranges: readonly Addr
   return (own < other.last ? own : other.last) - number;
 }
 
-function toStocks({ spec }: LoadBalancerDevice): Stock[] {
-  const ranges = mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
+/** The ranges of a device or a pool, merged, in order. Those that cannot be read are left out. */
+export function listRanges({
+  spec,
+}: Pick<LoadBalancerDevice, 'spec'> | Pick<AddressPool, 'spec'>): AddressRange[] {
+  return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
+}
+
+function toStocks(device: LoadBalancerDevice): Stock[] {
+  const ranges = listRanges(device);
   return families.map((family) => ({
     ...{ ranges, family, taken: 0n, next: 0n },
     count: countOfFamily(ranges, family),

@@ -1,14 +1,7 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
 import type { Watcher } from '../cache/cache.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
-import {
-  type Known,
-  type DeviceReport,
-  type DeviceBalancer,
-  type Affected,
-  isNews,
-  listServicesOfNode,
-} from '../cache/known.ts';
+import { type Known, type Affected, isNews, listServicesOfNode } from '../cache/known.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
@@ -77,11 +70,7 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
   return serviceToEndpointSlices.has(owner) ? [owner] : [];
 }
 
-/** What writers need, and who is notified of what they know. */
-interface DevicesOptions extends Omit<WriterOptions, 'onReport' | 'onBalancer' | 'pace'> {
-  readonly onReport: (device: string, report: DeviceReport | null) => void;
-  readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
-}
+type DevicesOptions = Omit<WriterOptions, 'pace'>;
 
 interface Pace {
   readonly callsPerSecond: number;

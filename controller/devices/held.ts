@@ -36,9 +36,8 @@ export function listDrains(draining: readonly HeldBalancer[], dateOffsetMs: numb
 /** What a device has, or may have, of one Service, as far as its writer knows. All of it can be read from the device again. */
 export class HeldBalancer {
   readonly id: BalancerId;
-  /** What the device is known to have, as text; null where that is not known. */
+  /** What the device is known to have, as text; null where that is not known, or is to be compared. */
   #text: string | null = null;
-  #isStale = false;
   #runningSinceMs: number | null = null;
   #goneSinceMs: number | null = null;
   #wanted: readonly string[] = [];
@@ -101,12 +100,12 @@ export class HeldBalancer {
 
   /** All is to be compared with the device. */
   markStale(): void {
-    this.#isStale = true;
+    this.#text = null;
   }
 
   /** Whether the device is to be asked: it is to be otherwise, or is to be compared. */
   isDue(balancer: Balancer): boolean {
-    return this.#isStale || toText(balancer) !== this.#text;
+    return toText(balancer) !== this.#text;
   }
 
   /** A call begins that makes it so; null for one that takes it away. Until it is done, nobody knows what is there. */
@@ -124,7 +123,6 @@ export class HeldBalancer {
   done(balancer: Balancer, nowMs: number): void {
     this.#note(balancer, nowMs);
     this.#text = toText(balancer);
-    this.#isStale = false;
     this.#runningSinceMs = null;
     this.isServing = true;
     this.#wanted = this.addresses;
@@ -186,6 +184,7 @@ export interface MembersQuery {
   readonly former: FormerMembers;
   /** How long a node's port keeps its open connections after it got its last new one. */
   readonly drainMs: number;
+  /** By a clock that does not jump. */
   readonly nowMs: number;
 }
 

@@ -196,21 +196,23 @@ const endpointsSchema = z.object({
 });
 
 /**
- * Takes it off, where it is there. The namespace is vipnat's own. Answers whether it is off now: false where somebody else wrote the Endpoints meanwhile.
+ * Takes it off, where it is on the Service, too. The namespace is vipnat's own. Answers whether it is off now: false where somebody else wrote
+ * the Endpoints meanwhile.
  * @throws VipnatError API_FORBIDDEN, with the remedy, or API_UNREACHABLE
  */
 export async function dropFormerFinalizer(
   client: ObjectClient,
-  { namespace, name }: NamespacedName,
+  { namespace, name, finalizers: known }: NamespacedName & Pick<LoadBalancerDevice['metadata'], 'finalizers'>,
   { writeMs, namespace: own }: { readonly writeMs: () => number; readonly namespace: string },
 ): Promise<boolean> {
+  if (!isMarked(known)) return false;
   const what = `the Endpoints ${namespace}/${name}`;
   const path = `/api/v1/namespaces/${namespace}/endpoints/${name}`;
   const answer = await client.read({ title: `reading ${what}`, path, schema: endpointsSchema }, readMs);
   if (answer.outcome === 'gone') return true;
   if (answer.outcome !== 'found') throw toError(answer.outcome, answer.detail, own);
   const { resourceVersion, finalizers } = answer.object.metadata;
-  if (finalizers?.includes(formerFinalizer) !== true) return true;
+  if (!isMarked(finalizers)) return true;
   const limitMs = writeMs();
   if (limitMs === 0) return false;
   const body = {
@@ -221,6 +223,10 @@ export async function dropFormerFinalizer(
   if (outcome === 'taken' || outcome === 'gone') return true;
   if (outcome === 'conflict') return false;
   throw toError(outcome, detail, own);
+}
+
+function isMarked(finalizers: readonly string[] | null | undefined): finalizers is readonly string[] {
+  return finalizers?.includes(formerFinalizer) === true;
 }
 
 function toError(outcome: string, detail: string, own: string): VipnatError {

@@ -14,35 +14,28 @@ import type { DeviceProblem } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
   type Family,
-  parseRange,
   families,
   countOfFamily,
   parseAddress,
   type Address,
   type AddressRange,
-  mergeRanges,
   contains,
   toObjectName,
 } from '../../lib/net.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { listGates } from '../../lib/api/endpoints.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
-import { getIngress, findBalancer, isUsed, isServed } from '../cache/parts.ts';
+import { getIngress, findBalancer, isUsed, isServed, listRanges } from '../cache/parts.ts';
 import { isOfDevice } from './steps.ts';
-import { listMembers, type FormerMembers, type MembersQuery } from './held.ts';
+import { listMembers, type MembersQuery } from './held.ts';
 
 /** What a Service is to be on a device that it has chosen. Pure. */
 
 /** A Service, and what its device has for it. */
-interface BalancerQuery {
-  readonly service: Service;
-  readonly device: LoadBalancerDevice;
+interface BalancerQuery extends Pick<MembersQuery, 'service' | 'device' | 'former' | 'nowMs'> {
   readonly capabilities: Capabilities;
   /** Addresses that the device has for it, in canonical text. */
   readonly present: readonly string[];
-  readonly former: FormerMembers;
-  /** By a clock that does not jump. */
-  readonly nowMs: number;
 }
 
 /** What is to be there. */
@@ -79,7 +72,7 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   if (listeners.length === 0) return refuse(describeNoPort(query));
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
-    listeners: listeners.sort((one, other) => compareListeners(one, other)),
+    listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
   return { balancer, problem, remark: toRemark(device, all), gated: uids };
@@ -114,7 +107,7 @@ function chooseFamily(
   { device, capabilities }: BalancerQuery,
   { families: wanted }: ServiceRequests,
 ): Family | null {
-  const ranges = device.spec.addresses.flatMap((text) => parseRange(text) ?? []);
+  const ranges = listRanges(device);
   const able = families.filter(
     (family) => (family === 'ipv4' || capabilities.ipv6) && countOfFamily(ranges, family) > 0n,
   );
@@ -215,18 +208,15 @@ function toRemark({ metadata: { name } }: LoadBalancerDevice, lacks: readonly st
 
 /** Pods that lack nothing but readiness gates of vipnat: a device gets them before Kubernetes calls them ready. Pure. */
 
-/** The EndpointSlices of a Service, with such pods as ready. */
-interface GatedSlices {
-  readonly slices: readonly ServiceSlice[];
-  /** The uids of the pods with gates that these slices call ready, in order. */
-  readonly uids: readonly string[];
-}
-
 /**
- * What a Service's slices come to on a device. A pod that no slice has yet is not among them. Behind ports of nodes Kubernetes decides alone who is
- * ready.
+ * What a Service's slices come to on a device, with such pods as ready; and the uids of these pods, in order. A pod that no slice has yet is
+ * not among them. Behind ports of nodes Kubernetes decides alone who is ready.
  */
-function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: ClusterView): GatedSlices {
+function readGatedSlices(
+  service: Service,
+  { spec }: LoadBalancerDevice,
+  view: ClusterView,
+): { readonly slices: readonly ServiceSlice[]; readonly uids: readonly string[] } {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const keys = view.serviceToEndpointSlices.get(key) ?? [];
   const slices = [...keys].flatMap((each) => view.endpointSlices.get(each) ?? []);
@@ -259,19 +249,10 @@ function listGated(key: string, service: Service, view: ClusterView): ReadonlyMa
 /** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
 
 /** Whose address is to be chosen, where. */
-interface AddressRequest {
-  readonly service: Service;
-  readonly device: LoadBalancerDevice;
-  readonly family: Family;
-  /** What the device has for the Service already, in canonical text. */
-  readonly present: readonly string[];
-}
+type AddressRequest = Pick<BalancerQuery, 'service' | 'device' | 'present'> & Pick<MembersQuery, 'family'>;
 
 /** What was chosen. A problem together with an address means that the address is not the one that was asked for. */
-interface AddressChoice {
-  readonly address: Address | null;
-  readonly problem: DeviceProblem | null;
-}
+type AddressChoice = Pick<Wanted, 'problem'> & { readonly address: Address | null };
 
 /** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
 function chooseDeviceAddress(request: AddressRequest, view: ClusterView): AddressChoice {
@@ -298,10 +279,6 @@ function listUnread(
     const isRead = typeof deviceReports.get(name)?.balancers === 'number';
     return name === own.name || isRead ? [] : [{ name, ranges: listRanges(device) }];
   });
-}
-
-function listRanges({ spec }: LoadBalancerDevice): AddressRange[] {
-  return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
 }
 
 /**

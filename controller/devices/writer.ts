@@ -28,14 +28,13 @@ import type { BalancerId, DeviceState, Owned, Progress, LoadBalancerDriver } fro
 import { findErrorCode } from '../../lib/errors.ts';
 import type { Service } from '../../lib/api/service.ts';
 import { toPrintableLine } from '../../lib/text.ts';
-import { formerFinalizer } from '../../lib/api/vipnat.ts';
 
 /** The dependencies of a writer, and its listeners. */
 export interface WriterOptions extends Omit<SessionOptions, 'onCall'> {
   readonly random: Random;
   readonly view: () => ClusterView;
-  /** What it knows of the device. */
-  readonly onReport: (device: string, report: DeviceReport) => void;
+  /** What it knows of the device; null for nothing any more. */
+  readonly onReport: (device: string, report: DeviceReport | null) => void;
   /** What it knows of one Service there; null for nothing any more. */
   readonly onBalancer: (key: string, balancer: DeviceBalancer | null) => void;
   /** A fault of vipnat itself. */
@@ -403,8 +402,8 @@ export class DeviceWriter {
   /** What another controller has put on the Service's Endpoints goes first: the Service's own finalizer says that it is still to be done. */
   async #takeOver(held: HeldBalancer): Promise<void> {
     const service = findService(held.id, this.#options.view());
-    if (held.isTakenOver || service?.metadata.finalizers?.includes(formerFinalizer) !== true) return;
-    held.isTakenOver = await dropFormerFinalizer(this.#options.client, held.id, this.#options);
+    if (held.isTakenOver || service === undefined) return;
+    held.isTakenOver = await dropFormerFinalizer(this.#options.client, service.metadata, this.#options);
   }
 
   #notify(
