@@ -91,19 +91,13 @@ export class NodeLeases {
 /** Of the time between two calls of `tick`: more than this means that this process was held up, and received nothing meanwhile. */
 const maxTickMs = 2000;
 
-interface LivingLease {
-  readonly renewal: string;
-  readonly durationMs: number;
-  readonly msSinceRenewal: number;
-}
-
 /**
  * Which nodes' Leases live, by this process's own clock: no two clocks are compared. A Lease is over when it was not renewed for
  * its whole duration while its renewals could have been received. So a node does not die of a pause of the controller, of a date
  * that jumps, or of an API that is away. A Lease that is seen for the first time counts as renewed at that moment.
  */
 export class NodeLiveness {
-  readonly #living = new Map<string, LivingLease>();
+  readonly #living = new Map<string, { renewal: string; durationMs: number; msSinceRenewal: number }>();
   /** Of Leases that are over: the last renewal that was received. */
   readonly #over = new Map<string, string>();
   #tickedMs: number | null = null;
@@ -139,11 +133,8 @@ export class NodeLiveness {
   tick(nowMs: number, isFollowed: boolean): readonly string[] {
     const passedMs = this.#tickedMs === null || !isFollowed ? 0 : Math.min(nowMs - this.#tickedMs, maxTickMs);
     this.#tickedMs = nowMs;
-    for (const [node, lease] of this.#living)
-      this.#living.set(node, { ...lease, msSinceRenewal: lease.msSinceRenewal + passedMs });
-    const over = [...this.#living].filter(
-      ([, { msSinceRenewal, durationMs }]) => msSinceRenewal > durationMs,
-    );
+    for (const lease of this.#living.values()) lease.msSinceRenewal += passedMs;
+    const over = [...this.#living].filter(([, lease]) => lease.msSinceRenewal > lease.durationMs);
     for (const [node] of over) this.end(node);
     return over.map(([node]) => node);
   }

@@ -56,9 +56,7 @@ export class CandidateNodes {
   readonly #progress = new Map<string, Progress>();
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
-  #seatToReports: ReadonlyMap<string, readonly NodeReport[]> | null = null;
-  #addressToFinders: ReadonlyMap<string, readonly NodeReport[]> | null = null;
-  readonly #serviceToReports = new Map<'left' | 'dropping', ReadonlyMap<string, readonly NodeReport[]>>();
+  readonly #textToReports = new Map<keyof ReportedTexts, ReadonlyMap<string, readonly NodeReport[]>>();
   #surelyLiving: readonly NodeReport[] | null = null;
 
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
@@ -141,9 +139,8 @@ export class CandidateNodes {
   /** Why no living node of a seat can hold it, or an address of it: each one's clause. Null where one can, or none lives. */
   explainUnheld(pool: string, seat: number, address: string | null = null): readonly string[] | null {
     if (this.#listUnable(pool).length === 0) return null;
-    const nodes =
-      this.#known.pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes ?? [];
-    const living = this.list(pool).filter(({ node }) => nodes.includes(node)).length;
+    const nodes = this.#findSeatNodes(pool, seat);
+    const living = this.list(pool).filter(({ node }) => nodes?.includes(node)).length;
     const clauses = this.listUnheld(pool, seat, address);
     return living === 0 || clauses.length < living ? null : clauses;
   }
@@ -171,14 +168,12 @@ export class CandidateNodes {
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
   listCurrentOwners(seat: string): readonly NodeReport[] {
-    this.#seatToReports ??= groupBy(this.#known.livingReports.values(), ({ seats }) => seats);
-    return this.#seatToReports.get(seat) ?? [];
+    return this.#listReporters('seats', seat);
   }
 
   /** The candidates that may hold a seat, and find that another host has an address. */
   listFinders(pool: string, seat: number, address: string): readonly NodeReport[] {
-    this.#addressToFinders ??= groupBy(this.#known.livingReports.values(), ({ inUse }) => inUse);
-    return this.#listOfSeat(this.#addressToFinders.get(address) ?? [], pool, seat);
+    return this.#listOfSeat(this.#listReporters('inUse', address), pool, seat);
   }
 
   /**
@@ -186,10 +181,7 @@ export class CandidateNodes {
    * order of their names.
    */
   listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
-    const serviceToReports = findOrAdd(this.#serviceToReports, what, () =>
-      groupBy(this.#known.livingReports.values(), (report) => Object.keys(report[what] ?? {})),
-    );
-    const reporting = serviceToReports.get(service) ?? [];
+    const reporting = this.#listReporters(what, service);
     if (reporting.length === 0) return [];
     const candidates = this.list(pool);
     return reporting
@@ -209,12 +201,32 @@ export class CandidateNodes {
     );
   }
 
+  /** The living nodes that say something of a seat, an address or a Service; in the order of their names. */
+  #listReporters(what: keyof ReportedTexts, text: string): readonly NodeReport[] {
+    return findOrAdd(this.#textToReports, what, () => this.#groupBy(what)).get(text) ?? [];
+  }
+
+  #groupBy(what: keyof ReportedTexts): ReadonlyMap<string, readonly NodeReport[]> {
+    const textToReports = new Map<string, NodeReport[]>();
+    const reports = [...this.#known.livingReports.values()];
+    for (const report of reports.sort((one, other) => (one.node < other.node ? -1 : 1))) {
+      const { [what]: texts = {} } = report;
+      for (const text of new Set(Array.isArray(texts) ? texts : Object.keys(texts)))
+        findOrAdd(textToReports, text, () => []).push(report);
+    }
+    return textToReports;
+  }
+
   /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
   #listOfSeat(reports: readonly NodeReport[], pool: string, seat: number): readonly NodeReport[] {
     if (reports.length === 0) return [];
-    const nodes = this.#known.pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
+    const nodes = this.#findSeatNodes(pool, seat);
     const candidates = this.list(pool);
     return reports.filter((one) => candidates.includes(one) && nodes?.includes(one.node) !== false);
+  }
+
+  #findSeatNodes(pool: string, seat: number): readonly string[] | undefined {
+    return this.#known.pools.get(pool)?.status?.seats?.find(({ index }) => index === seat)?.nodes;
   }
 
   /** A Lease whose Node is gone, and of which no renewal was received, is one that was left behind. */
@@ -238,16 +250,7 @@ export class CandidateNodes {
   }
 }
 
-/** By texts that reports have; in the order of the nodes' names. */
-function groupBy(
-  reports: Iterable<NodeReport>,
-  list: (report: NodeReport) => readonly string[],
-): Map<string, NodeReport[]> {
-  const textToReports = new Map<string, NodeReport[]>();
-  for (const report of [...reports].sort((one, other) => (one.node < other.node ? -1 : 1)))
-    for (const text of new Set(list(report))) findOrAdd(textToReports, text, () => []).push(report);
-  return textToReports;
-}
+type ReportedTexts = Pick<NodeReport, 'seats' | 'inUse' | 'left' | 'dropping'>;
 
 function findOldest(reports: readonly NodeReport[], kind: ProgressKind): bigint | null {
   const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
