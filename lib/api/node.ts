@@ -7,11 +7,17 @@ import { type Resource, name, objectVersion, readJson } from '../kubernetes/clie
  * number of Services: it says up to which version of each kind the kernel has all that the API had.
  */
 
+const programmed = z.partial(
+  z.object({
+    ...{ virtualips: z.string(), services: z.string(), endpointslices: z.string(), earlyslices: z.string() },
+  }),
+);
+
 /**
  * Kinds whose versions a balancer reports. Versions of one kind can be compared as numbers (Kubernetes, KEP 5504). `earlyslices` are the
  * EndpointSlices of `controller/kinds/endpoints.ts`: other objects are listed and watched by another informer.
  */
-export type ReportedKind = 'virtualips' | 'services' | 'endpointslices' | 'earlyslices';
+export type ReportedKind = keyof z.output<typeof programmed>;
 
 /** A version of an object for which the controller waits until nodes report that they have programmed it. */
 export interface AwaitedVersion {
@@ -28,7 +34,7 @@ export type NodeMode = (typeof nodeModes)[number];
 /** What one balancer has done. When that was is for who reads it: clocks of nodes differ. */
 export interface NodeReport {
   readonly node: string;
-  readonly programmed: { readonly [Kind in ReportedKind]?: string | undefined };
+  readonly programmed: Readonly<z.output<typeof programmed>>;
   /** The seats this node holds: `POOL/INDEX`. */
   readonly seats: readonly string[];
   readonly mode: NodeMode;
@@ -60,27 +66,30 @@ export interface NodeReport {
   readonly apiVips?: readonly string[];
 }
 
+const drains = z.array(
+  z.object({
+    /** `NAMESPACE/NAME`. */
+    service: z.string(),
+    /** Its address. */
+    endpoint: z.string(),
+    /** Since when, by that node's date, as the API writes dates. */
+    since: z.string(),
+    /** How many open TCP connections it has by that node; null before they were counted. */
+    connections: z.nullable(z.number()),
+  }),
+);
+
 /** An endpoint that takes no new connection on a node. */
-export interface DrainingEndpoint {
-  /** `NAMESPACE/NAME`. */
-  readonly service: string;
-  /** Its address. */
-  readonly endpoint: string;
-  /** Since when, by that node's date, as the API writes dates. */
-  readonly since: string;
-  /** How many open TCP connections it has by that node; null before they were counted. */
-  readonly connections: number | null;
-}
+export type DrainingEndpoint = Readonly<z.output<typeof drains>[number]>;
 
 /** How many of them a report has: a Lease is a small object. */
 export const maxDraining = 32;
 
+/** `since` is as in ISO 8601, by the clock of the node that says so. */
+const unresponsiveNodes = z.array(z.object({ node: z.string(), since: z.string() }));
+
 /** A node that does not answer another one. */
-export interface UnresponsiveNode {
-  readonly node: string;
-  /** Since when, as in ISO 8601, by the clock of the node that says so. */
-  readonly since: string;
-}
+export type UnresponsiveNode = Readonly<z.output<typeof unresponsiveNodes>[number]>;
 
 /** So many are said: with more of them, the network is the news. */
 const maxUnresponsive = 32;
@@ -90,7 +99,7 @@ const maxServices = 16;
 const maxClause = { left: 120, dropping: 240 } as const;
 
 /** Services that a node has something to say of. */
-type ServiceClauses = Readonly<Record<keyof typeof maxClause, ReadonlyMap<string, string>>>;
+type ServiceClauses = Readonly<Record<keyof typeof maxClause, Iterable<readonly [string, string]>>>;
 
 /** The first of these Services, by their names. Absent where there are none. */
 export function listServices(clauses: ServiceClauses): Pick<NodeReport, 'left' | 'dropping'> {
@@ -120,32 +129,23 @@ export function toLeaseName(node: string): string {
 /** For how long a Lease counts after a renewal. Packets of a node whose balancer is gone go to kube-proxy 10 s earlier. */
 export const leaseDurationMs = 40_000;
 
-/** What a report says of that which it leaves out. */
+/** What a report says of that which it leaves out: a patch leaves what it does not name. */
 const unsaid = {
-  ...{ addresses: [], unresponsive: [], apiVips: [], draining: [] },
+  ...{ addresses: [], apiVips: [], draining: [] },
   ...{ unheld: {}, left: {}, dropping: {} },
 } as const;
 
 /** The annotations that say it. */
 export function toAnnotations(report: NodeReport): Record<string, string> {
-  const { programmed, seats, mode, inUse, unsupported, announced } = report;
-  const { addresses, unresponsive, apiVips, draining, unheld, left, dropping } = { ...unsaid, ...report };
-  return {
-    [reportAnnotations.programmed]: JSON.stringify(programmed),
-    [reportAnnotations.seats]: JSON.stringify(seats),
-    [reportAnnotations.mode]: mode,
-    [reportAnnotations.inUse]: JSON.stringify(inUse),
-    [reportAnnotations.addresses]: JSON.stringify(addresses),
-    [reportAnnotations.unresponsive]: JSON.stringify(unresponsive.slice(0, maxUnresponsive)),
-    ...(unsupported === undefined ? {} : { [reportAnnotations.unsupported]: JSON.stringify(unsupported) }),
-    ...(announced === undefined ? {} : { [reportAnnotations.announced]: announced }),
-    // Also of nothing: a patch leaves what it does not name.
-    [reportAnnotations.draining]: JSON.stringify(draining),
-    [reportAnnotations.unheld]: JSON.stringify(unheld),
-    [reportAnnotations.left]: JSON.stringify(left),
-    [reportAnnotations.dropping]: JSON.stringify(dropping),
-    [reportAnnotations.apiVips]: JSON.stringify(apiVips),
-  };
+  const unresponsive = (report.unresponsive ?? []).slice(0, maxUnresponsive);
+  const reported: Partial<NodeReport> = { ...unsaid, ...report, unresponsive };
+  const fields = Object.keys(reportAnnotations) as (keyof typeof reportAnnotations)[];
+  const annotations = fields.flatMap((field) => {
+    const value = reported[field];
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    return value === undefined ? [] : [[reportAnnotations[field], text] as const];
+  });
+  return Object.fromEntries(annotations);
 }
 
 /** Whether all changes up to a version are programmed. */
@@ -206,15 +206,7 @@ export interface NodeLease {
 }
 
 const texts = z.array(z.string());
-const ofDrain = { service: z.string(), endpoint: z.string(), since: z.string() };
-const drains = z.array(z.object({ ...ofDrain, connections: z.nullable(z.number()) }));
 const clauses = z.record(z.string(), z.string());
-const unresponsiveNodes = z.array(z.object({ node: z.string(), since: z.string() }));
-const programmed = z.partial(
-  z.object({
-    ...{ virtualips: z.string(), services: z.string(), endpointslices: z.string(), earlyslices: z.string() },
-  }),
-);
 
 /**
  * What a Lease says of its node; null for a Lease that is not a balancer's. An annotation that cannot be read says nothing: no
@@ -223,27 +215,29 @@ const programmed = z.partial(
 export function parseNodeLease({ metadata: { name, annotations }, spec }: Lease): NodeLease | null {
   if (!name.startsWith(leasePrefix)) return null;
   const read = (key: keyof typeof reportAnnotations) => annotations?.[reportAnnotations[key]] ?? '';
-  const unsupported = parseJson(texts, read('unsupported'), []);
-  const draining = parseJson(drains, read('draining'), []).slice(0, maxDraining);
-  const unheld = parseJson(clauses, read('unheld'), {});
-  const left = new Map(Object.entries(parseJson(clauses, read('left'), {})));
-  const dropping = new Map(Object.entries(parseJson(clauses, read('dropping'), {})));
-  const addresses = parseJson(texts, read('addresses'), []);
-  const unresponsive = parseJson(unresponsiveNodes, read('unresponsive'), []).slice(0, maxUnresponsive);
-  const apiVips = parseJson(texts, read('apiVips'), []).slice(0, maxApiVips);
+  const readTexts = (key: keyof typeof reportAnnotations) => parseJson(texts, read(key), []);
+  const readClauses = (key: keyof typeof reportAnnotations) => parseJson(clauses, read(key), {});
   const announced = read('announced');
-  const mode = nodeModes.find((one) => one === read('mode')) ?? 'none';
   return {
     report: {
       node: name.slice(leasePrefix.length),
       programmed: parseJson(programmed, read('programmed'), {}),
-      seats: parseJson(texts, read('seats'), []),
-      mode,
-      inUse: parseJson(texts, read('inUse'), []).slice(0, maxInUse),
-      ...omitEmpty({ unsupported, draining, addresses, unresponsive, apiVips }),
-      ...(Object.keys(unheld).length === 0 ? {} : { unheld }),
+      seats: readTexts('seats'),
+      mode: nodeModes.find((one) => one === read('mode')) ?? 'none',
+      inUse: readTexts('inUse').slice(0, maxInUse),
+      ...omitEmpty({
+        unsupported: readTexts('unsupported'),
+        draining: parseJson(drains, read('draining'), []).slice(0, maxDraining),
+        addresses: readTexts('addresses'),
+        unresponsive: parseJson(unresponsiveNodes, read('unresponsive'), []).slice(0, maxUnresponsive),
+        apiVips: readTexts('apiVips').slice(0, maxApiVips),
+        unheld: readClauses('unheld'),
+      }),
       ...(isNumber(announced) ? { announced } : {}),
-      ...listServices({ left, dropping }),
+      ...listServices({
+        left: Object.entries(readClauses('left')),
+        dropping: Object.entries(readClauses('dropping')),
+      }),
     },
     renewal: spec?.renewTime ?? '',
     // A node may write its own Lease: no duration of its choice makes it live longer than a balancer's.
@@ -255,8 +249,9 @@ function parseJson<T>(schema: z.ZodMiniType<T>, text: string, fallback: T): T {
   return schema.safeParse(readJson(text)).data ?? fallback;
 }
 
-function omitEmpty<T extends Readonly<Record<string, readonly unknown[]>>>(lists: T): Partial<T> {
-  return Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0)) as Partial<T>;
+function omitEmpty<T extends Readonly<Record<string, object>>>(parts: T): Partial<T> {
+  const entries = Object.entries(parts).filter(([, part]) => Object.keys(part).length > 0);
+  return Object.fromEntries(entries) as Partial<T>;
 }
 
 /**
