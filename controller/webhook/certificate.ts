@@ -66,11 +66,13 @@ const secretFields = {
   previous: 'previous.crt',
 } as const;
 
-/** Reads the pairs of the Secret, for a server of this name; null for those that are missing or no good. */
+/** Reads the pairs of the Secret, for a server of this name; null for those that are missing or no good; and the certificates before. */
 function readPairs(name: string, data: SecretData) {
-  const { certificate, key, nextCertificate, nextKey } = secretFields;
+  const { certificate, key, nextCertificate, nextKey, previous } = secretFields;
   const read = (one: string, other: string) => readPair(name, data[one] ?? '', data[other] ?? '');
-  return { current: read(certificate, key), next: read(nextCertificate, nextKey) };
+  // A missing field is no certificate.
+  const before = listNewest(name, data[previous] ?? '');
+  return { current: read(certificate, key), next: read(nextCertificate, nextKey), before };
 }
 
 /** What is known. */
@@ -110,17 +112,17 @@ const restMs = 60_000;
 
 /** Decides the next step. Pure. */
 export function planCertificates(view: CertificateView): CertificateStep {
-  const { name, data, trusted, nowMs } = view;
-  const { current, next } = readPairs(name, data);
+  const { name, data, trusted, trustedForMs, nowMs } = view;
+  const { current, next, before } = readPairs(name, data);
   if (next === null && isToReplace(current, nowMs))
     return { step: 'make', previous: current === null ? listKept(view) : '' };
-  // A missing field is no certificate.
-  const before = listNewest(name, data[secretFields.previous] ?? '');
   const pairs = [current, next].filter((pair) => pair !== null);
   const wanted = joinCertificates([...pairs.map(({ certificate }) => certificate), ...before]);
   if (trusted !== null && trusted !== wanted) return { step: 'trust', trusted: wanted };
   const previous = current?.certificate ?? joinCertificates(before);
-  return next === null ? { step: 'wait', ms: restMs } : serveNext(next, previous, view);
+  if (next === null) return { step: 'wait', ms: restMs };
+  if (trustedForMs < settleMs) return { step: 'wait', ms: settleMs - trustedForMs };
+  return { step: 'serve', pair: next, previous };
 }
 
 /** So many are kept where a Secret is deleted again and again. */
@@ -137,11 +139,6 @@ function listKept({ name, trusted, served }: CertificateView): string {
 
 function isToReplace(current: ReadPair | null, nowMs: number): boolean {
   return current === null || Math.abs(nowMs - current.madeMs) > renewMs;
-}
-
-function serveNext(pair: ReadPair, previous: string, { trustedForMs }: CertificateView): CertificateStep {
-  if (trustedForMs < settleMs) return { step: 'wait', ms: settleMs - trustedForMs };
-  return { step: 'serve', pair, previous };
 }
 
 /** Each once. Which of them is served makes no difference to who trusts them. */

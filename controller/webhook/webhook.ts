@@ -1,5 +1,11 @@
 import * as z from 'zod/mini';
-import { mirrorAnnotation, defaultGraceSeconds, pauseSeconds, webhookPath } from '../../lib/api/endpoints.ts';
+import {
+  mirrorAnnotation,
+  defaultGraceSeconds,
+  isSelected,
+  pauseSeconds,
+  webhookPath,
+} from '../../lib/api/endpoints.ts';
 import { apiGroup, deviceFinalizerPrefix, finalizer, gateType } from '../../lib/api/vipnat.ts';
 import { readJson, name, objectVersion, type Resource, type ApiObject } from '../../lib/kubernetes/client.ts';
 import { services } from '../../lib/api/service.ts';
@@ -55,7 +61,9 @@ function decidePatch(object: unknown, services: Iterable<PodService>): PatchOper
   const read = podSchema.safeParse(object);
   if (!read.success) return null;
   const { data: pod } = read;
-  const selecting = isServer(pod) ? [...services].filter((service) => isSelected(pod, service)) : [];
+  const selecting = isServer(pod)
+    ? [...services].filter(({ spec }) => isSelected({ matchLabels: spec.selector }, pod.metadata.labels))
+    : [];
   if (selecting.length === 0) return [];
   // A pod of other Services would wait for the controller alone.
   return [...(selecting.some(isServed) ? addGate(pod) : []), ...addPauses(pod)];
@@ -65,11 +73,6 @@ function decidePatch(object: unknown, services: Iterable<PodService>): PatchOper
 function isServer({ metadata: { annotations }, spec: { restartPolicy } }: NewPod): boolean {
   const isMirror = Object.hasOwn(annotations ?? {}, mirrorAnnotation);
   return !isMirror && (restartPolicy ?? 'Always') === 'Always';
-}
-
-function isSelected({ metadata: { labels } }: NewPod, { spec }: PodService): boolean {
-  const selector = Object.entries(spec.selector ?? {});
-  return selector.length > 0 && selector.every(([key, value]) => labels?.[key] === value);
 }
 
 /** Whether vipnat or a device serves it, or will: by its class, or because a controller has taken it. */
