@@ -153,28 +153,23 @@ function simplify(word: string): string {
 
 /** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
 function countEdits(from: string, to: string): number {
-  let beforePrevious: number[] = [];
-  let previous = Array.from({ length: to.length + 1 }, (_, column) => column);
+  const rows = [Array.from({ length: to.length + 1 }, (_, column) => column)];
+  const at = (row: number, column: number) => rows[row]?.[column] ?? Infinity;
   for (let row = 1; row <= from.length; row += 1) {
     const current = [row];
+    rows.push(current);
     for (let column = 1; column <= to.length; column += 1) {
       const isSame = from[row - 1] === to[column - 1];
       const isSwapped = from[row - 2] === to[column - 1] && from[row - 1] === to[column - 2];
       current[column] = Math.min(
-        at(previous, column) + 1,
-        at(current, column - 1) + 1,
-        at(previous, column - 1) + (isSame ? 0 : 1),
-        isSwapped ? at(beforePrevious, column - 2) + 1 : Infinity,
+        at(row - 1, column) + 1,
+        at(row, column - 1) + 1,
+        at(row - 1, column - 1) + (isSame ? 0 : 1),
+        isSwapped ? at(row - 2, column - 2) + 1 : Infinity,
       );
     }
-    beforePrevious = previous;
-    previous = current;
   }
-  return at(previous, to.length);
-}
-
-function at(row: readonly number[], column: number): number {
-  return row[column] ?? Infinity;
+  return at(from.length, to.length);
 }
 
 /** The first three, and how many more. */

@@ -197,20 +197,16 @@ export class Cache {
 
   /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
   takeReport(node: string, report: NodeReport | null): Affected {
-    const news = new News();
-    news.join(this.take('livingReports', { key: node, after: report }));
-    news.join(this.take('unresponsiveNodes', { key: node, after: null }));
-    return news;
+    const news = this.take('livingReports', { key: node, after: report });
+    return new News().join(news, this.take('unresponsiveNodes', { key: node, after: null }));
   }
 
   /** A node's Lease is over, after this last renewal. Its kernel may have what it had: only the API may be away from it. */
   markUnresponsive(node: string, renewal: string): Affected {
     const report = this.#objects.livingReports.get(node);
-    const news = new News();
-    if (report === undefined) return news;
-    news.join(this.take('unresponsiveNodes', { key: node, after: { renewal, report } }));
-    news.join(this.take('livingReports', { key: node, after: null }));
-    return news;
+    if (report === undefined) return new News();
+    const news = this.take('unresponsiveNodes', { key: node, after: { renewal, report } });
+    return new News().join(news, this.take('livingReports', { key: node, after: null }));
   }
 
   /** Gates do not wait for these nodes until they have these versions. Only this process knows: the next leader waits for them once more. */
@@ -271,33 +267,29 @@ export class Cache {
     return address !== null && this.#objects.virtualIps.has(toObjectName(address));
   }
 
-  #index<S extends keyof Objects>(source: S, { key, before, after }: Change<Objects[S]>): void {
+  #index<S extends keyof Objects>(source: S, change: Change<Objects[S]>): void {
     for (const [name, map] of this.#indexes) {
       const index = indexes[name];
       if (index.source !== source) continue;
       const { toKeys } = index as unknown as Index<S>;
-      const [was = [], is = []] = [before, after].map((object) =>
-        object === null ? [] : toKeys(object, this.#known.settings),
-      );
-      if (!isSameList(was, is)) map.move(key, was, is);
+      const [was, is] = listBoth(change, (object) => toKeys(object, this.#known.settings));
+      if (!isSameList(was, is)) map.move(change.key, was, is);
     }
   }
 
   /** What follows from a change, besides indexes. */
   readonly #derive: { readonly [S in keyof Objects]?: (change: Change<Objects[S]>) => void } = {
     services: (change) => {
-      const { isDefaultClass } = this.#known.settings;
-      const [old = [], now = []] = [change.before, change.after].map((service) =>
-        service === null ? [] : listRequested(service, isDefaultClass),
-      );
+      const { settings } = this.#known;
+      const [old, now] = listBoth(change, (service) => listRequested(service, settings.isDefaultClass));
       this.#selection.changeService(change);
       this.#changedPools = this.#exclusions.changeService(change, old, now);
       this.#reserve(`Service/${change.key}`, listOfService(change.after));
-      for (const service of [change.before, change.after].filter((each) => each !== null))
-        this.#deviceAddresses.touch([
-          ...listPublishedTexts(service),
-          ...listAsked(service, this.#known.settings),
-        ]);
+      const touched = listBoth(change, (service) => [
+        ...listPublishedTexts(service),
+        ...listAsked(service, settings),
+      ]);
+      this.#deviceAddresses.touch(touched.flat());
     },
     virtualIps: ({ key, before, after }) => {
       // No step of the controller deletes one that a Service has.
@@ -348,8 +340,8 @@ export class Cache {
       this.#reserve(`LoadBalancerDevice/${key}`, listOfDevice(after));
       this.#deviceAddresses.changeDevice(key, after);
     },
-    deviceBalancers: ({ before, after }) => {
-      this.#deviceAddresses.touch([...(before?.addresses ?? []), ...(after?.addresses ?? [])]);
+    deviceBalancers: (change) => {
+      this.#deviceAddresses.touch(listBoth(change, ({ addresses }) => addresses).flat());
     },
   };
 
@@ -404,6 +396,10 @@ export class Cache {
     this.#exclusions.reset();
     this.#conclude(news, 'judgements', '');
   }
+}
+
+function listBoth<T>({ before, after }: Change<T>, list: (object: T) => readonly string[]) {
+  return [before === null ? [] : list(before), after === null ? [] : list(after)] as const;
 }
 
 /** All that steps are decided from. See `Cache`. */

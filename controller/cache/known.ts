@@ -91,10 +91,11 @@ export class News implements Affected {
     for (const wait of waits) this.wakes.add(wait);
   }
 
-  /** All of another one. */
-  join({ keys, wakes }: Affected): void {
-    for (const { kind, key } of keys) this.add(kind, [key]);
-    this.wake(wakes);
+  /** All that these have. */
+  join(...others: readonly Affected[]): this {
+    for (const { kind, key } of others.flatMap(({ keys }) => keys)) this.add(kind, [key]);
+    for (const { wakes } of others) this.wake(wakes);
+    return this;
   }
 }
 

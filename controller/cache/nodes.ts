@@ -7,7 +7,7 @@ import {
   type ReportedKind,
 } from '../../lib/api/node.ts';
 import { mentions, isSelected, type Pod, type EarlySlice } from '../../lib/api/endpoints.ts';
-import { type Known, MultiMap, listDiffering, findOrAdd } from './known.ts';
+import { type Known, MultiMap, listDiffering, findOrAdd, isNews } from './known.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { Service } from '../../lib/api/service.ts';
 
@@ -305,11 +305,9 @@ export class Selection {
   }
 
   /** A Service of any type has changed. */
-  changeService({ key, before, after }: Change<Service>): void {
-    const [was, is] = [before, after].map((service) =>
-      service === null ? '' : JSON.stringify([isSelecting(service), service.spec.selector]),
-    );
-    if (was === is) return;
+  changeService(change: Change<Service>): void {
+    if (!isNews(change, (service) => [isSelecting(service), service.spec.selector])) return;
+    const { key, after } = change;
     const known = [...(this.#serviceToPods.map.get(key) ?? [])];
     for (const pod of known) this.#link(pod, [key], []);
     if (after === null || !isSelecting(after)) return;

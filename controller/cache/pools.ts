@@ -14,7 +14,15 @@ import {
 } from '../../lib/net.ts';
 import { findVrid } from '../../lib/keepalived/read.ts';
 import type { AddressPool } from '../../lib/api/vipnat.ts';
-import { type JudgedPool, type PoolRefusal, put, type Known, isSameList, listDiffering } from './known.ts';
+import {
+  type JudgedPool,
+  type PoolRefusal,
+  put,
+  type Known,
+  isNews,
+  isSameList,
+  listDiffering,
+} from './known.ts';
 import { findSelectorProblem, isSelected } from '../../lib/api/endpoints.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 
@@ -334,13 +342,9 @@ export class ExclusionStore {
   }
 
   /** A Service, of any type, has changed, and named these addresses before it names those. Answers the pools for which that is news. */
-  changeService(
-    { before, after }: Change<Service>,
-    old: readonly string[],
-    now: readonly string[],
-  ): readonly string[] {
+  changeService(change: Change<Service>, old: readonly string[], now: readonly string[]): readonly string[] {
     const areSame = isSameList(old, now);
-    if (areSame && (now.length === 0 || toLabels(before) === toLabels(after))) return [];
+    if (areSame && (now.length === 0 || !isNews(change, ({ metadata }) => metadata.labels))) return [];
     const pools = findPoolsOf(this.#judge.judged, areSame ? now : listDiffering(old, now));
     if (pools.length > 0) this.reset();
     return pools;
@@ -396,8 +400,4 @@ export class ExclusionStore {
     }
     return selected;
   }
-}
-
-function toLabels(service: Service | null): string {
-  return JSON.stringify(service?.metadata.labels ?? null);
 }

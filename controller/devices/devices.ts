@@ -72,17 +72,12 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
 
 type DevicesOptions = Omit<WriterOptions, 'pace'>;
 
-interface Pace {
-  readonly callsPerSecond: number;
-  readonly queue: TokenQueue;
-}
-
 /** Writes from `begin` to `stop`. */
 export class Devices {
   readonly #options: DevicesOptions;
   readonly #nameToWriter = new Map<string, DeviceWriter>();
   /** By names of devices: the next writer continues with what the one before has left, or a change of the spec would be a new budget. */
-  readonly #nameToPace = new Map<string, Pace>();
+  readonly #nameToPace = new Map<string, { readonly callsPerSecond: number; readonly queue: TokenQueue }>();
   /** One writer after the other: none begins before the last call of the one before has ended. */
   readonly #nameToEnd = new Map<string, Promise<void>>();
   #hasBegun = false;

@@ -102,18 +102,12 @@ function describeRole(role: string): string {
 /** What takes long continues as long as the device answers; what hangs for longer ends. */
 const timeoutMs = 120_000;
 
-/** Of one turn. */
-interface UnresponsiveLimit {
-  readonly isOver: boolean;
-  readonly cancel: () => void;
-}
-
 /** Ends what waits for a device that has not been asked anything for two minutes. */
 export function limitUnresponsive(
   clock: Clock,
   getCalledMs: () => number,
   aborting: AbortController,
-): UnresponsiveLimit {
+): Readonly<{ isOver: boolean; cancel: () => void }> {
   const beginMs = clock.now();
   const limit = { isOver: false, cancel: (): void => undefined };
   const watch = (): void => {

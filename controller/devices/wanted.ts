@@ -391,11 +391,7 @@ type Intent =
  */
 export function judgeService(
   service: Service | undefined,
-  {
-    device,
-    isThere,
-    view,
-  }: { readonly device: LoadBalancerDevice; readonly isThere: boolean; readonly view: ClusterView },
+  { device, isThere, view }: Readonly<{ device: LoadBalancerDevice; isThere: boolean; view: ClusterView }>,
 ): Intent {
   if (service === undefined) return isThere ? 'clear' : 'leave';
   const { name } = device.metadata;

@@ -65,6 +65,8 @@ const tooLong = 'it does not answer in two minutes';
 export class DeviceWriter {
   /** As it was when this began. */
   readonly device: LoadBalancerDevice;
+  /** How many requests went to its units. */
+  calls = 0;
   readonly #options: WriterOptions;
   readonly #session: DeviceSession;
   readonly #queue: KeyedQueue;
@@ -80,7 +82,6 @@ export class DeviceWriter {
   #renewedMs: number;
   /** Why the credentials could not be read again; null where they could. */
   #unread: Failure | null = null;
-  #calls = 0;
   /** What the device said last; null before that. */
   #deviceStatus: DeviceStatus | null = null;
   /** The units that did not say that they have everything; null before any was asked. */
@@ -97,7 +98,7 @@ export class DeviceWriter {
       ...options,
       writeMs: () => (this.#isStopped ? 0 : options.writeMs()),
       onCall: () => {
-        this.#calls += 1;
+        this.calls += 1;
         this.#calledMs = clock.now();
       },
     });
@@ -120,11 +121,6 @@ export class DeviceWriter {
   /** How its queue does. */
   get statistics(): QueueStatistics {
     return this.#queue.statistics;
-  }
-
-  /** How many requests went to its units. */
-  get calls(): number {
-    return this.#calls;
   }
 
   /** Begins: the device is read, and each Service that it may have something of. */

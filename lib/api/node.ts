@@ -103,9 +103,7 @@ type ServiceClauses = Readonly<Record<keyof typeof maxClause, Iterable<readonly 
 
 /** The first of these Services, by their names. Absent where there are none. */
 export function listServices(clauses: ServiceClauses): Pick<NodeReport, 'left' | 'dropping'> {
-  const toEntry = (
-    key: keyof typeof maxClause,
-  ): { readonly [Key in typeof key]?: Record<string, string> } => {
+  const toEntry = (key: keyof typeof maxClause): Pick<NodeReport, 'left' | 'dropping'> => {
     const first = [...clauses[key]].sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, maxServices);
     const shortened = first.map(([service, clause]) => [service, clause.slice(0, maxClause[key])] as const);
     return first.length === 0 ? {} : { [key]: Object.fromEntries(shortened) };
