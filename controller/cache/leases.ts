@@ -11,8 +11,7 @@ const timeoutMs = 6000;
 
 /** Receives the Leases of a namespace, and reports to the cache what nodes report, and which of them live. */
 export class NodeLeases {
-  readonly #clock: Clock;
-  readonly #electionLease: string;
+  readonly #options: Readonly<{ clock: Clock; electionLease: string }>;
   readonly #cache: Cache;
   readonly #liveness = new NodeLiveness();
   /** Nodes to what they last reported, as text. */
@@ -21,23 +20,20 @@ export class NodeLeases {
   readonly #renewals = new Map<string, string>();
   #ownReceivedAt = -Infinity;
 
-  constructor(
-    { clock, electionLease }: { readonly clock: Clock; readonly electionLease: string },
-    cache: Cache,
-  ) {
-    this.#clock = clock;
-    this.#electionLease = electionLease;
+  constructor(options: Readonly<{ clock: Clock; electionLease: string }>, cache: Cache) {
+    this.#options = options;
     this.#cache = cache;
   }
 
   /** For how long the renewals of this process's own Lease were not received; null before the first. */
   get msSinceRenewal(): number | null {
-    return this.#ownReceivedAt === -Infinity ? null : this.#clock.now() - this.#ownReceivedAt;
+    return this.#ownReceivedAt === -Infinity ? null : this.#options.clock.now() - this.#ownReceivedAt;
   }
 
   /** A Lease has changed. A renewal that says nothing new changes nothing. */
   change({ key, before, after }: Change<Lease>): Affected {
-    if (key.split('/').at(-1) === this.#electionLease) this.#ownReceivedAt = this.#clock.now();
+    if (key.split('/').at(-1) === this.#options.electionLease)
+      this.#ownReceivedAt = this.#options.clock.now();
     const [old, now] = [before, after].map((lease) => (lease === null ? null : parseNodeLease(lease)));
     const news = new News();
     if (after !== null && now !== null && now !== undefined) this.#take(news, after, now);
@@ -47,7 +43,7 @@ export class NodeLeases {
 
   /** To be called each second: what changes because Leases are over. */
   tick(): Affected {
-    const now = this.#clock.now();
+    const now = this.#options.clock.now();
     const news = new News();
     for (const node of this.#liveness.tick(now, now - this.#ownReceivedAt < timeoutMs))
       this.#markUnresponsive(news, node);

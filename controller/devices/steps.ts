@@ -232,15 +232,12 @@ function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
 }
 
 function keepFinalizer(device: LoadBalancerDevice, view: ClusterView): Step | null {
-  const { finalizers, name } = device.metadata;
-  const known = finalizers ?? [];
-  if (!isDeleted(device))
-    return known.includes(finalizer)
-      ? null
-      : toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: [...known, finalizer] }));
-  if (!known.includes(finalizer) || isOwner(name, view)) return null;
-  const finalizersLeft = known.filter((each) => each !== finalizer);
-  return toStep(patchMetadata('LoadBalancerDevice', device, { finalizers: finalizersLeft }));
+  const known = device.metadata.finalizers ?? [];
+  const has = known.includes(finalizer);
+  const isDone = isDeleted(device) ? !has || isOwner(device.metadata.name, view) : has;
+  if (isDone) return null;
+  const finalizers = has ? known.filter((each) => each !== finalizer) : [...known, finalizer];
+  return toStep(patchMetadata('LoadBalancerDevice', device, { finalizers }));
 }
 
 function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {

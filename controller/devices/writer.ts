@@ -19,7 +19,7 @@ import {
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { type DeviceReport, type DeviceBalancer, toBalancerKey, type DeviceProblem } from '../cache/known.ts';
+import { type DeviceReport, type DeviceBalancer, toBalancerKey } from '../cache/known.ts';
 import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
 import { HeldBalancer, listDrains } from './held.ts';
@@ -410,9 +410,8 @@ export class DeviceWriter {
     if (held === undefined) return;
     const key = toBalancerKey(this.name, uid);
     const before = this.#options.view().deviceBalancers.get(key);
-    const problem: DeviceProblem | null = before?.problem ?? null;
     const after: DeviceBalancer = {
-      ...{ deviceStatus: 'unknown', problem, remark: before?.remark ?? null, gated: [], ...before, ...parts },
+      ...{ deviceStatus: 'unknown', problem: null, remark: null, gated: [], ...before, ...parts },
       ...{ device: this.name, id: held.id, addresses: held.reserved, isTakenOver: held.isTakenOver },
     };
     if (JSON.stringify(before) !== JSON.stringify(after)) this.#options.onBalancer(key, after);

@@ -444,9 +444,6 @@ export function toServerName(namespace: string): string {
 /** What gets pods by policy and by webhook. */
 export const injectionMethods = ['policy', 'webhook'] as const;
 
-/** One of injectionMethods. */
-export type InjectionMethod = (typeof injectionMethods)[number];
-
 /** Labels of an object; null and undefined for none. */
 type Labels = Readonly<Record<string, string>> | null | undefined;
 
@@ -462,8 +459,7 @@ const operatorToTest: Readonly<Record<string, (value: string | undefined, values
 
 /** Whether labels are what a selector asks for. No selector, and an empty one, have all. An operator that nobody knows has none. */
 export function isSelected(selector: LabelSelector | null | undefined, labels: Labels): boolean {
-  const getLabel = (key: string) =>
-    labels !== null && labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined;
+  const getLabel = (key: string) => (Object.hasOwn(labels ?? {}, key) ? labels?.[key] : undefined);
   return (
     Object.entries(selector?.matchLabels ?? {}).every(([key, value]) => getLabel(key) === value) &&
     (selector?.matchExpressions ?? []).every(

@@ -1,7 +1,6 @@
 import { type Process, SingleApiserver, startProcess } from './single-apiserver.ts';
 import { PlayedNodes } from './played-nodes.ts';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
-import type { InjectionMethod } from '../../../lib/api/endpoints.ts';
 import { findFreePort } from '../../support/network/free-port.ts';
 import { virtualIps, addressPools, webhookName } from '../../../lib/api/vipnat.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
@@ -83,7 +82,7 @@ export class ServicesWorld {
 
   static async start(
     controllers: readonly string[] = ['c1', 'c2'],
-    injection: InjectionMethod = 'policy',
+    injection: 'policy' | 'webhook' = 'policy',
   ): Promise<ServicesWorld> {
     const pools = ['--pool', '10.0.9.10-10.0.9.19', '--pool', 'fd00:9::/124'];
     const words = ['services', ...pools, `--inject-gates=${injection}`, `--gate=${seedGate}`];
