@@ -441,13 +441,9 @@ export const kindToSource = {
 export type WrittenKind = keyof typeof kindToSource;
 
 /** What of an object's metadata is of use for any of them; empty for one that is not known. */
-interface KnownMetadata {
-  readonly uid?: string;
-  readonly resourceVersion?: string;
-  readonly managedFields?: readonly string[] | null;
-}
+type Metadata = Partial<Pick<Objects['services']['metadata'], 'uid' | 'resourceVersion' | 'managedFields'>>;
 
 /** The metadata of an object of a source. */
-export function findMetadata(known: Known, source: keyof Objects, key: string): KnownMetadata {
-  return (known[source].get(key) as { readonly metadata?: KnownMetadata } | undefined)?.metadata ?? {};
+export function findMetadata(known: Known, source: keyof Objects, key: string): Metadata {
+  return (known[source].get(key) as { readonly metadata?: Metadata } | undefined)?.metadata ?? {};
 }

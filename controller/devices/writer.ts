@@ -373,19 +373,17 @@ export class DeviceWriter {
     const { uid } = held.id;
     const why = toPrintableLine(progress.why);
     if (progress.result === 'running') {
+      const message = `The device ${this.name}: ${why}.`;
       if (held.runsMs(this.#options.clock.now()) >= longMs)
-        this.#notify(uid, {
-          problem: { reason: 'WaitingForDevice', message: `The device ${this.name}: ${why}.` },
-        });
+        this.#notify(uid, { problem: { reason: 'WaitingForDevice', message } });
       return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), pollMs) };
     }
     if (progress.result === 'failed') {
       this.#fail(uid, failures, why);
       return { kind: 'failed' };
     }
-    this.#notify(uid, {
-      problem: { reason: 'DeviceRefused', message: `The device ${this.name} refuses: ${why}.` },
-    });
+    const message = `The device ${this.name} refuses: ${why}.`;
+    this.#notify(uid, { problem: { reason: 'DeviceRefused', message } });
     return { kind: 'again', afterMs: resyncMs };
   }
 

@@ -454,11 +454,9 @@ export interface LeaseReport extends NodeReport {
 
 /** What balancers say in their Leases, in the order of the nodes' names. Pure. */
 export function readReports(leases: readonly Lease[], nowMs: number): LeaseReport[] {
-  const reports = leases.flatMap((lease) => {
-    const parsed = parseNodeLease(lease);
-    if (parsed === null) return [];
-    return [{ ...parsed.report, ...judgeRenewal(parsed.renewal, parsed.durationMs, nowMs) }];
-  });
+  const reports = leases
+    .flatMap((lease) => parseNodeLease(lease) ?? [])
+    .map(({ report, renewal, durationMs }) => ({ ...report, ...judgeRenewal(renewal, durationMs, nowMs) }));
   return reports.sort((one, other) => (one.node < other.node ? -1 : 1));
 }
 
