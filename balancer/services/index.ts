@@ -72,7 +72,7 @@ export class EarlyEndpoints {
   }
 
   /** Takes the early slices that a Service has from now on, and Kubernetes' slices as they are. */
-  takeEarly(service: string, early: Iterable<EarlySlice>, slices: Iterable<ServiceSlice>): void {
+  takeEarly(service: string, early: readonly EarlySlice[], slices: Iterable<ServiceSlice>): void {
     const before = this.#serviceToPods.get(service);
     const pods = new Map<string, PodMemory>();
     for (const endpoint of listEarly(early)) {
@@ -131,8 +131,11 @@ export class EarlyEndpoints {
 }
 
 /** Of the slices that have such an endpoint. */
-function listVersions(early: Iterable<EarlySlice>, isChosen: (endpoint: EarlyEndpoint) => boolean): string[] {
-  return [...early].flatMap(({ metadata, endpoints }) =>
+function listVersions(
+  early: readonly EarlySlice[],
+  isChosen: (endpoint: EarlyEndpoint) => boolean,
+): string[] {
+  return early.flatMap(({ metadata, endpoints }) =>
     endpoints?.some(isChosen) === true ? [metadata.resourceVersion] : [],
   );
 }
@@ -187,7 +190,7 @@ function groupByAddress<T extends Pick<Endpoint, 'addresses'>>(endpoints: readon
   return Map.groupBy(endpoints, ({ addresses }) => addresses[0] ?? '');
 }
 
-function* listEarly(slices: Iterable<EarlySlice>): Iterable<EarlyEndpoint> {
+function* listEarly(slices: readonly EarlySlice[]): Iterable<EarlyEndpoint> {
   for (const { endpoints } of slices) yield* endpoints ?? [];
 }
 
@@ -283,7 +286,7 @@ export class ServiceIndex {
 
   #settleEarly(owner: string): void {
     const early = this.#serviceToEarlySlices.get(owner) ?? new Map<string, EarlySlice>();
-    this.early.takeEarly(owner, early.values(), this.#serviceToSlices.get(owner)?.values() ?? []);
+    this.early.takeEarly(owner, [...early.values()], this.#serviceToSlices.get(owner)?.values() ?? []);
     if (early.size === 0) this.#serviceToEarlySlices.delete(owner);
     this.#changed.add(owner);
   }

@@ -40,6 +40,15 @@ test('an early endpoint is in the kernel, and the Lease says so within a second;
     expect((await world().print()).includes('10.244.4.4')).toBe(nodeName === 'n1');
     expect(Number(programmed()['earlyslices']) >= asked).toBe(nodeName === 'n1');
   }
+  // One that ends by the early word is waited for, too.
+  const ending = {
+    addresses: ['10.244.1.2'],
+    conditions: { ready: false, serving: true, terminating: true },
+  };
+  world().api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, [ending]));
+  await world().pass(1);
+  expect(listAwaited()).toEqual([`${world().api.store.version}`]);
+  expect(Number(programmed()['earlyslices'])).toBe(world().api.store.version);
 });
 
 test('who may not read early slices balances as Kubernetes says, and says so once', async () => {
