@@ -38,11 +38,7 @@ const option: Addition = {
   title: 'an option',
   name: 'exampleChoice',
   files: {
-    'config/options.ts': (text) =>
-      insertAfter(
-        "    example: 'json',\n    group: 'log',\n  }),\n",
-        exampleEntry,
-      )(insertAfter('  readonly logFormat: LogFormat;\n', '  readonly exampleChoice: string;\n')(text)),
+    'config/options.ts': insertAfter("    example: 'json',\n    group: 'log',\n  }),\n", exampleEntry),
     'docs/configuration.md': insertRowAfter(
       '--log-format',
       '| `--example-choice CHOICE` | `VIPNAT_EXAMPLE_CHOICE` | `exampleChoice` | `one` | `one` or `two` | `two` |',

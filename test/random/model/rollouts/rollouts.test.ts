@@ -8,7 +8,7 @@ import { walk } from './walk.ts';
 // Minutes on a busy machine.
 jest.setTimeout(3_600_000);
 
-const [walks, steps] = byExtent({ gate: [1, 60], full: [3, 120], long: [10, 300] });
+const [walks, steps] = byExtent({ gate: [2, 60], full: [3, 120], long: [10, 300] });
 
 const mutantSteps = 120;
 
