@@ -1,11 +1,12 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 /**
- * Starts a command in a group of its own, but in this session, and prints the group's number. Without `-f`, bash would wait no longer than
- * until the command is stopped.
+ * Starts a command in a group of its own, but in this session, and prints the group's number, and at its end its status. Who waits for it in
+ * bash (`wait -f`) is told now and then that it has ended when it is stopped.
  */
-const startInGroup = 'log=$1; shift; set -m; "$@" >"$log" 2>&1 </dev/null & echo $!; wait -f $!';
+const startInGroup =
+  'log=$1; shift; set -m; ("$@" >"$log" 2>&1 </dev/null; echo "status $?") & echo "group $!"';
 
 /**
  * Builds what labs need beside other parts, in what these leave of the processors: a process of the class idle runs only where no other one of
@@ -13,7 +14,6 @@ const startInGroup = 'log=$1; shift; set -m; "$@" >"$log" 2>&1 </dev/null & echo
  * processes are of, so the build stays in this one. It has a group of its own, to be ended by.
  */
 export class ComponentBuild {
-  readonly #child: ChildProcess;
   readonly #ended: Promise<boolean>;
   readonly #log: string;
   #group = 0;
@@ -24,20 +24,18 @@ export class ComponentBuild {
     const isIdle = spawnSync('chrt', ['--idle', '0', 'true']).status === 0;
     const priority = isIdle ? ['chrt', '--idle', '0'] : ['nice', '-n', '19'];
     const command = [...priority, ...build, ...words];
-    this.#child = spawn('bash', ['-c', startInGroup, 'build', log, ...command], {
-      stdio: ['ignore', 'pipe', 'ignore'],
+    const stdio = ['ignore', 'pipe', 'ignore'] as const;
+    const { stdout } = spawn('bash', ['-c', startInGroup, 'build', log, ...command], { stdio: [...stdio] });
+    let said = '';
+    stdout.on('data', (text: Buffer) => {
+      said += text.toString();
+      this.#group = Number(/group (\d+)\n/.exec(said)?.[1] ?? 0);
     });
-    this.#child.stdout?.once('data', (text: Buffer) => (this.#group = Number(text.toString())));
     this.#ended = new Promise((resolve) => {
-      const end = (status: number | null) => {
+      stdout.on('close', () => {
         this.#group = 0;
-        resolve(status === 0);
-      };
-      this.#child
-        .on('error', () => {
-          end(1);
-        })
-        .on('exit', end);
+        resolve(said.includes('status 0\n'));
+      });
     });
   }
 
