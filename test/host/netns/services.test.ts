@@ -46,7 +46,8 @@ describe('Services', () => {
       ['Service', makeLoadBalancer('none', [{ port: 86 }, { port: 86, name: 'u', protocol: 'UDP' }])],
       ...giveVips('web', 'rr', 'hash', 'kept', 'ranges', 'none'),
     );
-    await world.startBalancer(/default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/);
+    // The log names the first five, in the order of their names.
+    await world.startBalancer(/default\/rr is balanced: 10\.77\.0\.60:81 TCP to 3 endpoints/);
   });
 
   const { cluster } = world;
