@@ -17,6 +17,7 @@ import {
   isReady,
   isTerminating,
   hasHints,
+  isLocal,
   LeftEndpoints,
 } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
@@ -31,6 +32,9 @@ import type { Change } from '../../lib/kubernetes/informer.ts';
  * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right. While no controller leads, Kubernetes alone is
  * right, unless it calls nobody ready: a pod of which nobody knows is better than none.
  */
+
+/** With policy Local, other nodes may not know yet that no controller leads: their connections are taken, if nobody else here takes them. */
+const servingLast = { ready: false, serving: true, terminating: true };
 
 /** What is remembered of a pod of an early slice. */
 interface PodMemory {
@@ -104,7 +108,7 @@ export class EarlyEndpoints {
     service: string,
     slices: readonly ServiceSlice[],
     early: readonly EarlySlice[],
-    node: string,
+    { node, isLocal }: { readonly node: string; readonly isLocal: boolean },
   ): readonly ServiceSlice[] {
     const pods = this.#serviceToPods.get(service);
     this.#waiting.delete(service);
@@ -118,15 +122,20 @@ export class EarlyEndpoints {
       const own = listOwn(memory, addressToReported);
       return own.length === 0 ? !memory.isListed : !own.some(isTerminating);
     };
+    const isAway = this.isControllerAway && reported.some(isReady);
+    const isAlone = isLocal && !reported.some((one) => one.nodeName === node && isReady(one));
+    const isUsed = (one: EarlyEndpoint) => isEarly(one) && (!isAway || (isAlone && one.nodeName === node));
     const isHinted = reported.some(hasHints);
     const added = early.flatMap((slice): ServiceSlice[] => {
-      const endpoints = (slice.endpoints ?? []).filter(isEarly).map((one) => toReady(one, isHinted));
+      const ready = (slice.endpoints ?? []).filter(isUsed).map((one) => toReady(one, isHinted));
+      const endpoints = isAway ? ready.map((one) => ({ ...one, conditions: servingLast })) : ready;
       return endpoints.length === 0 ? [] : [{ ...slice, endpoints }];
     });
     const ended = slices.map((slice) => end(slice, ending));
-    if (added.length > 0 || ended.some((slice, at) => slice !== slices[at]))
-      this.#waiting.set(service, listVersions(early, isEarly));
-    return this.isControllerAway && reported.some(isReady) ? slices : [...ended, ...added];
+    const versions = listVersions(early, isEarly);
+    const isDependent = versions.length > 0 || ended.some((slice, at) => slice !== slices[at]);
+    if (isDependent) this.#waiting.set(service, versions);
+    return [...(isAway ? slices : ended), ...added];
   }
 }
 
@@ -388,10 +397,11 @@ export class ServiceIndex {
     const weights = early.flatMap(({ metadata }) => [...readWeights(metadata.annotations)]);
     const own = [...addresses].filter(([, uid]) => uid === service.metadata.uid);
     const texts = own.map(([text]) => text).sort();
+    const place = { node: this.#node, isLocal: isLocal(service) };
     const ofFamily = (family: Family) => texts.filter((text) => text.includes(':') === (family === 'ipv6'));
     return {
       service,
-      slices: [...this.early.merge(key, slices, early, this.#node), ...this.left.list(key)],
+      slices: [...this.early.merge(key, slices, early, place), ...this.left.list(key)],
       weights: new Map(weights.sort(([, one], [, other]) => one - other)),
       addresses: { ipv4: ofFamily('ipv4'), ipv6: ofFamily('ipv6') },
       taken: this.#listTaken(key, own),

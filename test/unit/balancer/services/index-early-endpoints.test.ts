@@ -14,6 +14,7 @@ interface Said {
   readonly uid?: string | undefined;
   readonly word: Word;
   readonly hints?: object;
+  readonly nodeName?: string;
 }
 
 const conditions = {
@@ -28,12 +29,12 @@ const toBody = (name: string, said: readonly Said[]) => ({
   metadata: { name, namespace: 'default', uid: 'u', resourceVersion: '1', labels: {} },
   addressType: 'IPv4',
   ports: [{ name: '', port: 8080, protocol: 'TCP' }],
-  endpoints: said.flatMap(({ address, uid, word, hints }) =>
+  endpoints: said.flatMap(({ address, uid, word, hints, nodeName = 'n1' }) =>
     word === '-'
       ? []
       : [
           {
-            ...{ addresses: [address], nodeName: 'n1', zone: 'a', conditions: conditions[word] },
+            ...{ addresses: [address], nodeName, zone: 'a', conditions: conditions[word] },
             ...(hints === undefined ? {} : { hints }),
             ...(uid === undefined ? {} : { targetRef: { kind: 'Pod', uid } }),
           },
@@ -47,6 +48,7 @@ const toEarly = (said: readonly Said[]): EarlySlice => earlySlices.schema.parse(
 /** Both sides' words, one after the other, and who takes connections. */
 class Sides {
   readonly endpoints = new EarlyEndpoints();
+  isLocal = false;
   readonly #node: string;
   #slice = toSlice([]);
   #early = toEarly([]);
@@ -69,7 +71,10 @@ class Sides {
   }
 
   get merged(): readonly ServiceSlice[] {
-    return this.endpoints.merge(key, [this.#slice], [this.#early], this.#node);
+    return this.endpoints.merge(key, [this.#slice], [this.#early], {
+      node: this.#node,
+      isLocal: this.isLocal,
+    });
   }
 
   /** Addresses that take connections, as any is ready. */
@@ -117,6 +122,22 @@ describe('a pod of an early slice', () => {
       expect(there.tellEarly(a('o')).ready).toEqual(node === 'n1' ? ['10.244.1.2'] : []);
       expect(there.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
     }
+  });
+
+  test.each([
+    [{ at: 'n1', isLocal: true, nodeName: 'n2' }, '10.244.1.2'],
+    [{ at: 'n1', isLocal: true, nodeName: 'n1' }, ''],
+    [{ at: 'n2', isLocal: true, nodeName: 'n2' }, ''],
+    [{ at: 'n1', isLocal: false, nodeName: 'n2' }, ''],
+  ])('with policy Local is the last choice of its own node while no controller leads: %j', (given, last) => {
+    const { at, isLocal, nodeName } = given;
+    const there = Object.assign(new Sides(at), { isLocal });
+    there.endpoints.follow();
+    there.endpoints.isControllerAway = true;
+    expect(there.tell(a('n'), { ...b('r'), nodeName }).tellEarly(a('r')).ready).toEqual(['10.244.2.2']);
+    const all = there.merged.flatMap(({ endpoints }) => endpoints ?? []);
+    const serving = all.filter((one) => one.conditions?.serving === true && one.conditions.terminating);
+    expect(serving.map(({ addresses }) => addresses[0]).join()).toBe(last);
   });
 
   test('takes none before its containers are ready', () => {
@@ -197,9 +218,9 @@ describe('a pod of an early slice', () => {
 
 test('without early slices, slices are the same objects as before', () => {
   const slices = [toSlice([a('r')])];
-  expect(sides.endpoints.merge(key, slices, [], 'n1')).toBe(slices);
+  expect(sides.endpoints.merge(key, slices, [], { node: 'n1', isLocal: false })).toBe(slices);
   sides.tellEarly(a('r')).tellEarly();
-  expect(sides.endpoints.merge(key, slices, [], 'n1')).toBe(slices);
+  expect(sides.endpoints.merge(key, slices, [], { node: 'n1', isLocal: false })).toBe(slices);
   expect(sides.endpoints.awaited).toEqual([]);
 });
 
