@@ -59,6 +59,17 @@ export class CandidateNodes {
   readonly #textToReports = new Map<keyof ReportedTexts, ReadonlyMap<string, readonly NodeReport[]>>();
   #surelyLiving: readonly NodeReport[] | null = null;
 
+  /** For which nodes a gate of a Service does not wait. */
+  readonly #unawaited = {
+    'kube-proxy': ({ mode, left }: NodeReport, service: string) =>
+      mode === 'kube-proxy' || left?.[service] !== undefined,
+    unknown: (report: NodeReport) => !mayFollowEarly(report),
+    overdue: ({ node, programmed }: NodeReport) => {
+      const version = this.#overdue.get(node);
+      return version !== undefined && !isReached(toVersion(programmed.earlyslices), version);
+    },
+  };
+
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
   constructor(
     known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>,
@@ -84,38 +95,30 @@ export class CandidateNodes {
   #judgeAgain(pool: string, service: string, version: string | null): NodesState {
     const reports = this.list(pool);
     if (reports.length === 0) return 'nobody';
-    const left = this.listNodes('kube-proxy', pool, service).length;
-    if (left === reports.length) return 'kube-proxy';
+    const left = this.listNodes('kube-proxy', pool, service);
+    if (left.length === reports.length) return 'kube-proxy';
     if (!reports.some(mayFollowEarly)) return 'unknown';
-    if (version === null || !this.haveProgrammed(pool, 'earlyslices', version)) return 'missing';
-    if (left > 0) return 'kube-proxy';
-    return reports.some((report) => this.#isOverdue(report)) ? 'overdue' : 'done';
+    const list = () => this.#listAwaited(pool, service);
+    const who = `${pool} but ${left.join()}`;
+    if (version === null || !this.#haveReached(who, list, 'earlyslices', version)) return 'missing';
+    if (left.length > 0) return 'kube-proxy';
+    return this.listNodes('overdue', pool, service).length > 0 ? 'overdue' : 'done';
   }
 
   /** The names of a pool's candidates of which that is so, in order. */
   listNodes(state: 'kube-proxy' | 'overdue' | 'unknown', pool: string, service: string): string[] {
-    const isSo = {
-      'kube-proxy': ({ mode, left }: NodeReport) => mode === 'kube-proxy' || left?.[service] !== undefined,
-      overdue: (report: NodeReport) => this.#isOverdue(report),
-      unknown: (report: NodeReport) => !mayFollowEarly(report),
-    }[state];
-    return listNames(this.list(pool).filter(isSo));
+    return listNames(this.list(pool).filter((one) => this.#unawaited[state](one, service)));
   }
 
-  /** Whether each of a pool's candidates has a version of a kind. True where none is waited for: see `listBehind`. */
+  /** Whether each of a pool's candidates has a version of a kind. True where none is waited for: who does not follow early EndpointSlices is not. */
   haveProgrammed(pool: string, kind: ProgressKind, version: string): boolean {
-    return this.#haveReached(`${pool} ${kind}`, () => this.#listAwaited(pool, kind), kind, version);
+    const list = () => this.list(pool).filter((one) => kind !== 'earlyslices' || mayFollowEarly(one));
+    return this.#haveReached(`${pool} ${kind}`, list, kind, version);
   }
 
-  /** Early EndpointSlices are not awaited of who does not follow them, nor of who made a gate time out and has not caught up since. */
-  #listAwaited(pool: string, kind: ProgressKind): readonly NodeReport[] {
-    const isAwaited = (report: NodeReport) => mayFollowEarly(report) && !this.#isOverdue(report);
-    return kind === 'earlyslices' ? this.list(pool).filter(isAwaited) : this.list(pool);
-  }
-
-  #isOverdue({ node, programmed }: NodeReport): boolean {
-    const version = this.#overdue.get(node);
-    return version !== undefined && !isReached(toVersion(programmed.earlyslices), version);
+  #listAwaited(pool: string, service: string): readonly NodeReport[] {
+    const isUnawaited = Object.values(this.#unawaited);
+    return this.list(pool).filter((one) => !isUnawaited.some((isSo) => isSo(one, service)));
   }
 
   #haveReached(who: string, list: () => readonly NodeReport[], kind: ProgressKind, version: string): boolean {
@@ -161,9 +164,14 @@ export class CandidateNodes {
     });
   }
 
-  /** The names of a pool's candidates that are waited for, and have not a version of a kind yet, in order. */
-  listBehind(pool: string, version: string, kind: ProgressKind = 'virtualips'): string[] {
-    return listBehind(this.#listAwaited(pool, kind), kind, version);
+  /** The names of a pool's candidates that have not a version of VirtualIPs yet, in order. */
+  listBehind(pool: string, version: string): string[] {
+    return listBehind(this.list(pool), 'virtualips', version);
+  }
+
+  /** Those whose early EndpointSlices gates of a Service wait for. */
+  listDelaying(pool: string, service: string, version: string): string[] {
+    return listBehind(this.#listAwaited(pool, service), 'earlyslices', version);
   }
 
   /** Who says that it holds a seat, `POOL/INDEX`, by name. One node, unless a seat is moving, or keepalived runs nowhere. */
@@ -253,10 +261,8 @@ export class CandidateNodes {
 type ReportedTexts = Pick<NodeReport, 'seats' | 'inUse' | 'left' | 'dropping'>;
 
 function findOldest(reports: readonly NodeReport[], kind: ProgressKind): bigint | null {
-  const versions = reports.map(({ programmed }) => toVersion(programmed[kind]));
-  const known = versions.filter((version) => version !== null);
-  if (known.length < versions.length) return null;
-  return known.reduce<bigint | null>((oldest, one) => (oldest === null || one < oldest ? one : oldest), null);
+  const [first = null, ...more] = reports.map(({ programmed }) => toVersion(programmed[kind]));
+  return more.reduce((old, one) => (old === null || (one !== null && old < one) ? old : one), first);
 }
 
 function listBehind(reports: readonly NodeReport[], kind: ProgressKind, version: string): string[] {

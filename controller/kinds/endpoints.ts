@@ -132,9 +132,8 @@ export function findSince(
 ): string | null {
   const keys = ready ? [...(view.uidToSlices.get(uid) ?? [])] : [];
   const slices = keys.flatMap((key) => view.earlySlices.get(key) ?? []);
-  for (const slice of slices.filter(
-    (one) => isOf(one, service) && readGroupText(one) === toGroupText(group),
-  )) {
+  const own = slices.filter((one) => isOf(one, service) && readGroupText(one) === toGroupText(group));
+  for (const slice of own) {
     const found = slice.endpoints?.find(
       ({ addresses, targetRef, conditions }) =>
         targetRef?.uid === uid &&
@@ -290,7 +289,7 @@ function nextEarlySlicesStep(key: string, view: ClusterView): Step {
   return (
     changeSlice(plan) ??
     createSlice(service, plan, slices) ??
-    dropSlice(slices, own, plan) ??
+    dropSlice(slices, plan) ??
     wait(service, wanted)
   );
 }
@@ -365,11 +364,8 @@ function isHidden({ metadata: { labels } }: EarlySlice): boolean {
   return Object.entries(hidingLabels).every(([label, value]) => labels?.[label] === value);
 }
 
-function createSlice(
-  service: Service,
-  { created: [first] }: SlicesPlan,
-  slices: readonly EarlySlice[],
-): Step | null {
+function createSlice(service: Service, { created }: SlicesPlan, slices: readonly EarlySlice[]): Step | null {
+  const [first] = created;
   if (first === undefined) return null;
   const { namespace, name: owner, uid } = service.metadata;
   const name = chooseName(service, new Set(slices.map(({ metadata }) => metadata.name)));
@@ -398,13 +394,9 @@ function chooseName({ metadata: { name, uid } }: Service, taken: ReadonlySet<str
   for (let index = 0; ; index += 1) if (!taken.has(`${prefix}-${index}`)) return `${prefix}-${index}`;
 }
 
-function dropSlice(
-  slices: readonly EarlySlice[],
-  own: readonly EarlySlice[],
-  { kept }: SlicesPlan,
-): Step | null {
-  const empty = kept.find(({ endpoints }) => endpoints.length === 0)?.slice;
-  const surplus = slices.find((slice) => !own.includes(slice)) ?? empty;
+function dropSlice(slices: readonly EarlySlice[], { kept }: SlicesPlan): Step | null {
+  const used = kept.flatMap(({ slice, endpoints }) => (endpoints.length > 0 ? [slice] : []));
+  const surplus = slices.find((slice) => !used.includes(slice));
   return surplus === undefined ? null : toStep(deleteObject('EndpointSlice', surplus));
 }
 
@@ -445,10 +437,10 @@ function planSlices(wanted: readonly WantedEndpoint[], existing: readonly EarlyS
 function cut(endpoints: readonly WantedEndpoint[]): { group: Group; endpoints: WantedEndpoint[] }[] {
   const [group] = endpoints;
   if (group === undefined) return [];
-  const count = Math.ceil(endpoints.length / maxEndpoints);
-  return Array.from({ length: count }, (_, index) => {
-    return { group, endpoints: endpoints.slice(index * maxEndpoints, (index + 1) * maxEndpoints) };
-  });
+  return Array.from({ length: Math.ceil(endpoints.length / maxEndpoints) }, (_, index) => ({
+    group,
+    endpoints: endpoints.slice(index * maxEndpoints, (index + 1) * maxEndpoints),
+  }));
 }
 
 /** Pods of the host's network can have one address: then by their names. */

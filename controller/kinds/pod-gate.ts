@@ -230,12 +230,12 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
 
 /** The version is null while no early EndpointSlice has the pod. */
 function judgeNodes(pool: string, service: Service, version: string | null, view: ClusterView): Awaited {
-  const { candidates, refusals } = view;
+  const { candidates } = view;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const ask = (later: ClusterView) => later.candidates.judge(pool, key, version);
   const state = candidates.judge(pool, key, version);
-  if (state === 'missing' && version === null) return { ...judgeUnwritten(key, refusals), ask };
-  const list = () => candidates.listBehind(pool, version ?? '', 'earlyslices');
+  if (state === 'missing' && version === null) return { ...judgeUnwritten(key, view), ask };
+  const list = () => candidates.listDelaying(pool, key, version ?? '');
   const explain = () => {
     if (state === 'done') return '';
     const place = pool.startsWith('/') ? `the pod’s node ${pool.slice(1)}` : `the AddressPool ${pool}`;
@@ -253,17 +253,12 @@ const clauses = {
 } as const satisfies Partial<Record<NodesState, string>>;
 
 /** No node can have what no EndpointSlice has. */
-function judgeUnwritten(
-  service: string,
-  refusals: ClusterView['refusals'],
-): Pick<Awaited, 'state' | 'explain'> {
+function judgeUnwritten(service: string, { refusals }: ClusterView): Pick<Awaited, 'state' | 'explain'> {
   const detail = refusals.get(formatKey({ kind: earlySliceKind.name, key: service }));
-  const state = detail === undefined ? 'missing' : 'refused';
-  const clause =
-    detail === undefined
-      ? 'the controller has not written the pod into an EndpointSlice yet'
-      : `the API does not take the early EndpointSlices of ${service}: ${detail}`;
-  return { state, explain: () => clause };
+  const unwritten = 'the controller has not written the pod into an EndpointSlice yet';
+  if (detail === undefined) return { state: 'missing', explain: () => unwritten };
+  const refused = `the API does not take the early EndpointSlices of ${service}: ${detail}`;
+  return { state: 'refused', explain: () => refused };
 }
 
 /** Foreign conditions stay: they are merged by their types. It is refused if the pod is another one by now, or has changed. */
@@ -414,12 +409,9 @@ function findEnd(service: string, uid: string, count: number, view: ClusterView)
   const slices = [...(serviceToSlices.get(service) ?? [])].flatMap((key) => earlySlices.get(key) ?? []);
   const found = slices.flatMap((slice) => {
     const own = (slice.endpoints ?? []).filter(({ targetRef }) => targetRef?.uid === uid);
-    return own.map((endpoint) => ({
-      isEnding: endpoint.conditions?.terminating === true,
-      since: readSince(view, slice, endpoint),
-    }));
+    return own.map((one) => (one.conditions?.terminating === true ? readSince(view, slice, one) : null));
   });
-  if (found.length < count || found.some(({ isEnding: ends, since }) => !ends || since === null)) return null;
-  const versions = found.map(({ since }) => BigInt(since ?? '0'));
+  const versions = found.flatMap((since) => (since === null ? [] : [BigInt(since)]));
+  if (found.length < count || versions.length < found.length) return null;
   return String(versions.reduce((last, one) => (one > last ? one : last)));
 }

@@ -61,7 +61,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     apply: believe((candidates) => ({
       judge: (pool, service, version) => {
         const state = candidates.judge(pool, service, version);
-        const behind = candidates.listBehind(pool, version ?? '', 'earlyslices').length;
+        const behind = candidates.listDelaying(pool, service, version ?? '').length;
         return state === 'missing' && behind < candidates.list(pool).length ? 'done' : state;
       },
     })),

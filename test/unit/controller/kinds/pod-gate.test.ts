@@ -17,7 +17,7 @@ import {
 import { describe, test, expect } from '@jest/globals';
 import { timeoutMs, pod as podKind } from '../../../../controller/kinds/pod-gate.ts';
 import type { Pod } from '../../../../lib/api/endpoints.ts';
-import { nodes } from '../../../../lib/api/node.ts';
+import { nodes, type NodeReport } from '../../../../lib/api/node.ts';
 
 const selector = gatedSelector;
 const service = gatedService;
@@ -57,12 +57,8 @@ function expectTimeout(more: Inventory, clause: string): void {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-const withService = (
-  key: string,
-  spec: Fields,
-  more: Partial<Record<'metadata' | 'status', Fields>> = {},
-): Inventory => ({
-  services: [makeService(key, { spec, ...more })],
+const withService = (spec: Fields, more: Partial<Record<'metadata' | 'status', Fields>> = {}): Inventory => ({
+  services: [makeService('apps/web', { spec, ...more })],
 });
 const old = makeReport('w2', 99, { programmed: { virtualips: '99', services: '99', endpointslices: '99' } });
 const excluded = makeNode('w2', { 'node.kubernetes.io/exclude-from-external-load-balancers': '' });
@@ -78,6 +74,12 @@ const cordoned = nodes.schema.parse({
 const early = (node: string, version: string) => makeEarlyReport(node, version);
 const ips = (...keys: readonly string[]) => keys.map((key, at) => makeVirtualIp(`10.0.9.1${at}`, [key]));
 const second = makeService('apps/other', { spec: { selector } });
+const elsewhere = makeService('infra/web', { spec: { selector } });
+const w1 = early('w1', '50');
+const w2 = early('w2', '49');
+const proxied: NodeReport = { ...w2, mode: 'kube-proxy' };
+const left = { ...w2, left: { 'apps/web': 'why' } };
+const asksProxy = { metadata: { annotations: { 'vipnat.io/dataplane': 'kube-proxy' } } };
 const ready = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
 const published = { ...publish('10.0.9.10'), conditions: [ready] };
 
@@ -100,84 +102,55 @@ test.each<[string, Inventory, string]>([
     { virtualIps: ips('apps/web', 'apps/web'), reports: all },
     'LBHealthy',
   ],
-  ['waits for no balancer without early EndpointSlices', { reports: [early('w1', '50'), old] }, 'LBHealthy'],
+  ['waits for no balancer without early EndpointSlices', { reports: [w1, old] }, 'LBHealthy'],
   ['waits for the others beside it', { reports: [early('w1', '49'), old] }, 'wait'],
   [
     'waits for a balancer that has not begun',
-    { reports: [early('w1', '50'), makeReport('w2', 99, { programmed: {} })] },
+    { reports: [w1, makeReport('w2', 99, { programmed: {} })] },
     'wait',
   ],
   ['opens where no balancer follows early EndpointSlices', { reports: [old] }, 'NotFollowed'],
-  [
-    'opens where kube-proxy serves all Services',
-    { reports: [early('w1', '50'), { ...early('w2', '50'), mode: 'kube-proxy' }] },
-    'KubeProxy',
-  ],
-  [
-    'waits for the other nodes there',
-    { reports: [early('w1', '49'), { ...early('w2', '50'), mode: 'kube-proxy' }] },
-    'wait',
-  ],
-  [
-    'opens where a node leaves the Service to kube-proxy',
-    { reports: [early('w1', '50'), { ...early('w2', '50'), left: { 'apps/web': 'why' } }] },
-    'KubeProxy',
-  ],
-  [
-    'opens where the Service asks for kube-proxy',
-    withService(
-      'apps/web',
-      { selector },
-      { metadata: { annotations: { 'vipnat.io/dataplane': 'kube-proxy' } } },
-    ),
-    'KubeProxy',
-  ],
+  ['opens where kube-proxy serves all Services', { reports: [w1, proxied] }, 'KubeProxy'],
+  ['waits for the other nodes there', { reports: [early('w1', '49'), proxied] }, 'wait'],
+  ['opens where a node leaves the Service to kube-proxy', { reports: [w1, left] }, 'KubeProxy'],
+  ['opens where the Service asks for kube-proxy', withService({ selector }, asksProxy), 'KubeProxy'],
   ['waits for a node that is cordoned', { nodes: [makeNode('w1'), cordoned] }, 'wait'],
   ['waits for no node that is deleted', { nodes: [makeNode('w1')] }, 'LBHealthy'],
   ['waits for no node whose Lease is over', { unresponsive: ['w2'] }, 'LBHealthy'],
-  [
-    'waits for a node in the middle of a rollout',
-    { reports: [early('w1', '50'), early('w2', '49')] },
-    'wait',
-  ],
-  [
-    'opens where no Service selects the pod',
-    withService('apps/web', { selector: { app: 'x' } }),
-    'NoService',
-  ],
-  ['opens where the Service has no selector', withService('apps/web', {}), 'NoService'],
-  ['opens where the Service is of another namespace', withService('infra/web', { selector }), 'NoService'],
+  ['opens where no Service selects the pod', withService({ selector: { app: 'x' } }), 'NoService'],
+  ['opens where the Service has no selector', withService({}), 'NoService'],
+  ['opens where the Service is of another namespace', { services: [elsewhere] }, 'NoService'],
   [
     'opens where the Service says that it gets no address',
-    { ...withService('apps/web', { selector }, { status: judged }), virtualIps: [] },
+    { ...withService({ selector }, { status: judged }), virtualIps: [] },
     'NoService',
   ],
   [
     'opens where the Service is of another class',
-    withService('apps/web', { selector, loadBalancerClass: 'x/y' }),
+    withService({ selector, loadBalancerClass: 'x/y' }),
     'NoService',
   ],
   [
     'opens where the Service is being deleted',
-    withService('apps/web', { selector }, { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
+    withService({ selector }, { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
     'NoService',
   ],
   [
     'opens where no container has the port',
-    withService('apps/web', { selector, ports: [{ port: 80, targetPort: 'web' }] }),
+    withService({ selector, ports: [{ port: 80, targetPort: 'web' }] }),
     'NoService',
   ],
   [
     'opens where the pod has no address of the family',
     {
-      ...withService('apps/web', { selector }, { status: judged }),
+      ...withService({ selector }, { status: judged }),
       virtualIps: [makeVirtualIp('fd00::10', ['apps/web'])],
     },
     'NoService',
   ],
   [
     'waits while a VirtualIP is made again that somebody deleted',
-    { ...withService('apps/web', { selector }, { status: published }), virtualIps: [] },
+    { ...withService({ selector }, { status: published }), virtualIps: [] },
     'wait',
   ],
 ])('a gate %s', (_, more, verdict) => {
