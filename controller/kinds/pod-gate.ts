@@ -232,7 +232,7 @@ function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {
 function judgeNodes(pool: string, service: Service, version: string | null, view: ClusterView): Awaited {
   const { candidates } = view;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
-  const ask = (later: ClusterView) => later.candidates.judge(pool, key, version);
+  const ask = (later: ClusterView) => judgeNodes(pool, service, version, later).state;
   const state = candidates.judge(pool, key, version);
   if (state === 'missing' && version === null) return { ...judgeUnwritten(key, view), ask };
   const list = () => candidates.listDelaying(pool, key, version ?? '');

@@ -137,12 +137,8 @@ class GateWorld {
     const said = { reason: '', message: '', lastTransitionTime: this.clock.date().toISOString() };
     const conditions = [...(pod.status?.conditions ?? []), { type: gateType, status: 'True', ...said }];
     const metadata = { ...pod.metadata, resourceVersion: '31' };
-    this.put(
-      'pods',
-      `apps/${name}`,
-      { ...pod, metadata, status: { ...pod.status, conditions } },
-      `Pod/apps/${name}`,
-    );
+    const after = { ...pod, metadata, status: { ...pod.status, conditions } };
+    this.put('pods', `apps/${name}`, after, `Pod/apps/${name}`);
     return { outcome: 'taken', detail: '', version: '31' };
   }
 }
@@ -151,15 +147,19 @@ let world: GateWorld;
 
 afterEach(() => world.stop());
 
-test('a gate whose slice the API does not take says what the API answered', async () => {
-  world = new GateWorld().add('a');
+test('a gate whose slice the API does not take says so, and gets no turn by reports of nodes', async () => {
+  world = new GateWorld();
   // Of OpenShift, where the right `endpointslices/restricted` is missing.
   const detail = 'creating EndpointSlice apps/web is answered with 403: address 10.1.0.1 is not allowed';
   world.refusal = { outcome: 'forbidden', detail, version: null };
-  await world.clock.advance(timeoutMs + 1000);
+  for (const name of ['a', 'b']) await world.add(name).report('w1');
+  world.turns = 0;
+  for (let again = 0; again < 20; again += 1) await world.report('w1', { inUse: [`10.0.0.${again}`] });
+  expect(world.turns).toBe(0);
+  await world.clock.advance(timeoutMs);
   const clause = `the API does not take the early EndpointSlices of apps/web: ${detail}`;
-  expect(world.reasons).toEqual({ a: 'Refused' });
-  expect(world.messages).toEqual([`After 3 minutes the gate opens, although ${clause}.`]);
+  const message = `After 3 minutes the gate opens, although ${clause}.`;
+  expect([world.reasons, world.messages]).toEqual([{ a: 'Refused', b: 'Refused' }, [message, message]]);
 });
 
 test('a node that made a gate time out is not waited for before it has caught up, whatever the date is', async () => {
