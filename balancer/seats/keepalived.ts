@@ -5,7 +5,7 @@ import { GuardWatch, type SeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere, refuseForeignFile, replaceFile, notWritten, type GuardView } from '../../lib/files.ts';
 import { findObstacle, seatsMark, type RunningKeepalived } from '../../lib/keepalived/read.ts';
 import { join, dirname, basename } from 'node:path';
-import { rename, writeFile } from 'node:fs/promises';
+import { constants, rename, writeFile } from 'node:fs/promises';
 
 /** What keepalived finds wrong with a file; null when it takes it. Rejects where no keepalived can be asked. */
 type TestConfiguration = (path: string) => Promise<string | null>;
@@ -238,13 +238,13 @@ export class BalancerBeat {
     );
   }
 
-  /** Ends once the script is there, or could not be written. */
-  get written(): Promise<void> {
-    return this.#written;
+  /** Ends once the script and another beat are there, or could not be written. For each reload: keepalived runs the script then, too. */
+  write(): Promise<void> {
+    return (this.#written = this.#write());
   }
 
   start(): void {
-    this.#written = this.#write();
+    void this.write();
     this.guard.keep();
     this.#cancel = this.#ports.clock.schedule(beatMs, () => {
       this.start();
@@ -272,13 +272,13 @@ export class BalancerBeat {
 
   async #write(): Promise<void> {
     const { files, clock, logger } = this.#ports;
-    const { checkBalancer, beat } = files;
     try {
-      if ((await readIfThere(checkBalancer)) !== balancerCheck)
-        await replaceFile(checkBalancer, balancerCheck, { isOwnFolder: true });
-      this.isNeeded ??= (await readIfThere(beat))?.endsWith(' 1\n') ?? false;
-      // No former life has written the same. It need not outlive a power failure, and no disk is waited for.
-      await writeFile(beat, `${clock.date().getTime()} ${Number(this.isNeeded)}\n`);
+      if ((await readIfThere(files.checkBalancer)) !== balancerCheck)
+        await replaceFile(files.checkBalancer, balancerCheck, { isOwnFolder: true });
+      this.isNeeded ??= (await readIfThere(files.beat))?.endsWith(' 1\n') ?? false;
+      const text = `${clock.date().getTime()} ${Number(this.isNeeded)}\n`;
+      // No former life has written the same. No disk is waited for. All are as long, and none is empty: who hangs here is missed, too.
+      await writeFile(files.beat, text, { flag: constants.O_WRONLY | constants.O_CREAT });
       this.#isFailing = false;
     } catch (error) {
       if (!this.#isFailing)

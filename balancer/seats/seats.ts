@@ -342,7 +342,7 @@ export class Seats {
     const hasMore = await this.#unannounced.ask(unannounced, listHeld(plan.seats, view));
     this.#noteState(input, plan, view);
     if (this.#isStopped) return null;
-    await this.#beat.written;
+    await this.#beat.write();
     const seats = limitSeats(plan.seats, view, this.#unannounced);
     // Without a seat there is nothing for keepalived to do, and it runs without an instance all the same.
     const waitMs = await this.#configuration.keep(renderSeats(node, seats, files));

@@ -125,8 +125,7 @@ describe('the seats of a node', () => {
     writeFileSync(files.file, `${seatsMark}\nformer\n`);
     host.seats.start();
     await pass(1200);
-    expect(readFileSync(files.file, 'utf8')).toBe(`${seatsMark}\nformer\n`);
-    expect(host.states).toEqual([]);
+    expect([readFileSync(files.file, 'utf8'), host.states]).toEqual([`${seatsMark}\nformer\n`, []]);
   });
 
   test('are written, held and told; an address comes once nobody else has it', async () => {
@@ -260,9 +259,7 @@ describe('the seats of a node', () => {
     host.seats.update(give('10.0.9.20', '10.0.9.21'));
     await waitFor(() => host.held.includes('10.0.9.21'));
     host.running = null;
-    await waitFor(() =>
-      host.told.includes("the balancer's keepalived does not run: this node holds no address"),
-    );
+    await waitFor(() => host.told.some((line) => line.endsWith('does not run: this node holds no address')));
     host.seats.update(give('10.0.9.20', '10.0.9.22'));
     await waitFor(() => readFile()?.includes('10.0.9.22') === true);
     expect(readFile()).toContain('10.0.9.21');
@@ -286,13 +283,17 @@ describe('the seats of a node', () => {
     host.seats.setNeedsBalancer(true);
     await pass(5500);
     expect(lookOften()).toBe('000000111100');
-    await pass(5500);
-    expect(lookOften()).toBe('000000111100');
     // Somebody empties the folder: that says nothing of the balancer.
     rmSync(files.checkBalancer);
     expect(look()).toBe(0);
     await pass(5500);
     expect(lookOften()).toBe('000000111100');
+    // keepalived 2.2.7 looks after each reload, too: that is no time that passes.
+    for (const address of ['10.0.9.21', '10.0.9.22', '10.0.9.23']) {
+      host.seats.update(give(address));
+      await waitFor(() => readFile()?.includes(address) === true);
+      expect([look(), readFileSync(files.seen, 'utf8')]).toEqual([0, expect.stringMatching(/ 0\n$/)]);
+    }
     rmSync(files.beat);
     expect(lookOften()).toBe('000000000000');
   });
@@ -320,11 +321,10 @@ describe('the seats of a node', () => {
     mkdirSync(files.file, { recursive: true });
     host.seats.start();
     host.seats.update(give());
-    await waitFor(() => host.told.some((line) => line.startsWith('the seats of this node cannot be kept')));
+    const failures = () => host.told.filter((line) => line.startsWith('the seats of this node cannot be'));
+    await waitFor(() => failures().length > 0);
     await pass(1200);
-    expect(host.told.filter((line) => line.startsWith('the seats of this node cannot be kept'))).toHaveLength(
-      1,
-    );
+    expect(failures()).toHaveLength(1);
     // The node reports what it has programmed all the same.
     expect(host.states).toEqual([{ held: [], inUse: [], unheld: {}, announced: null }]);
   });
