@@ -326,6 +326,9 @@ function countSlotParts(method: string | undefined, endpoints: number, hasWeight
 /** Of 65,535 keys, one takes 10 MB of memory of the kernel, which is no pod's: 5 GB where outsiders fill all. */
 const maxMemories = 500;
 
+/** With policy Local and ClientIP. A port's part of the tables may have fewer: where no other node has a pod, there is no relay. */
+const mostOfPort = 3;
+
 const allTaken = `older Services have the ${maxMemories} memories that a node can have`;
 
 /** A Service by its key; null where it is not there, or has no address. */
@@ -345,16 +348,18 @@ export class MemoryBudget {
     for (const name of found) {
       const [, family = '', port = '', service = ''] =
         /^(\S+) [^/]+\/(([^/]+\/[^/]+).*)\/\d+$/.exec(name) ?? [];
-      if (!there.has(service)) continue;
-      this.#given.set(service, [...(this.#given.get(service) ?? []), `${family} ${port}`]);
-      this.#left -= 1;
+      const before = this.#given.get(service) ?? [];
+      if (!there.has(service) || before.includes(`${family} ${port}`)) continue;
+      this.#given.set(service, [...before, ...Array<string>(mostOfPort).fill(`${family} ${port}`)]);
+      this.#left -= mostOfPort;
     }
   }
 
-  /** The same Services, the oldest ones first: each with the ports that get no memory. */
+  /** The same Services, those that have memories and then the oldest ones first, by the objects alone: each with the ports that get none. */
   admit(services: readonly NamedService[]): NamedService[] {
-    const isOlder = (one: NamedService, other: NamedService) => describeAge(one) < describeAge(other);
-    const sorted = services.toSorted((one, other) => (isOlder(one, other) ? -1 : 1));
+    const toRank = ([service, balanced]: NamedService) =>
+      `${Number(!this.#given.has(service))} ${balanced?.service.metadata.creationTimestamp ?? ''} ${service}`;
+    const sorted = services.toSorted((one, other) => (toRank(one) < toRank(other) ? -1 : 1));
     return sorted.map(([service, balanced]) => {
       const withheld = this.#give(service, balanced === null ? [] : listMemories(balanced));
       return [service, balanced === null ? null : { ...balanced, withheld }];
@@ -368,22 +373,17 @@ export class MemoryBudget {
 
   #give(service: string, wanted: readonly string[]): ReadonlySet<string> {
     const before = this.#given.get(service) ?? [];
-    const known = new Set(before);
+    const [known, asked] = [before, wanted].map((ports) => Map.groupBy(ports, (port) => port));
+    const isKept = (port: string) => (known?.get(port)?.length ?? 0) >= (asked?.get(port)?.length ?? 0);
     this.#left += before.length;
-    const given = wanted.length <= this.#left ? wanted : wanted.filter((port) => known.has(port));
+    const given = wanted.length <= this.#left ? wanted : wanted.filter(isKept);
     this.#left -= given.length;
-    this.#given.set(service, given);
-    this.#waiting.set(service, wanted.length - given.length);
     if (given.length === 0) this.#given.delete(service);
+    else this.#given.set(service, given);
     if (given.length === wanted.length) this.#waiting.delete(service);
-    const having = new Set(given);
-    return new Set(wanted.filter((port) => !having.has(port)));
+    else this.#waiting.set(service, wanted.length - given.length);
+    return new Set(wanted.filter((port) => !given.includes(port)));
   }
-}
-
-/** The same on each node: by the objects alone. */
-function describeAge([service, balanced]: NamedService): string {
-  return `${balanced?.service.metadata.creationTimestamp ?? ''} ${service}`;
 }
 
 /** Each port as often as it has a memory: of connections with policy Local, of clients with ClientIP, and of their nodes with both. */
