@@ -33,6 +33,8 @@ export function renderSeats(
   seats: readonly PlannedSeat[],
   { checkBalancer, notices, checkLog }: SeatFiles,
 ): string {
+  // keepalived announces 350 addresses a second, and begins with the first one each time: the last one needs its turn.
+  const least = Math.ceil(seats.flatMap(({ addresses }) => addresses).length / 300);
   return renderConfiguration({
     mark: seatsMark,
     routerId: toRouterId(node),
@@ -51,7 +53,7 @@ export function renderSeats(
       comment:
         'vipnat balancer writes this script. It fails for a while after a balancer has ended or hangs that a Service needs.',
     },
-    instances: seats.map(toInstance),
+    instances: seats.map((seat) => toInstance({ ...seat, refresh: Math.max(seat.refresh, least) })),
     group: null,
   });
 }
@@ -67,15 +69,14 @@ export function listAnnounced({ virtualIps }: SeatsInput): ReadonlySet<string> {
 
 /** Of one family. Adverts name the anchor alone: nodes that differ in a Service's address still agree on the seat holder. */
 function toInstance({ name, anchor, device, vrid, place, isUsed, addresses, ...times }: PlannedSeat) {
-  const { advertMs, refresh } = times;
   const others = new Set(addresses.map((one) => one.device));
   return {
     name: `seat-${name}`,
     device,
     vrid,
     priority: toPriority(place),
-    advertMs,
-    ...(refresh === refreshSeconds ? {} : { refreshSeconds: refresh }),
+    advertMs: times.advertMs,
+    ...(times.refresh === refreshSeconds ? {} : { refreshSeconds: times.refresh }),
     // A seat that nobody uses goes to its first node: so new clusters spread their seats. Later nothing moves by itself.
     preempts: !isUsed,
     unicast: null,
@@ -250,8 +251,7 @@ function placeAddresses(
   { name, pool, seat }: Candidate,
   virtualIps: readonly VirtualIp[],
 ): PlacedAddress[] {
-  const refused: string[] = [];
-  const family = parseAnchor(seat.anchor)?.address.family;
+  const [refused, family] = [Array<string>(), parseAnchor(seat.anchor)?.address.family];
   const place = (address: Address | null) => {
     if (address === null) return 'is not an address';
     // While the controller moves it.

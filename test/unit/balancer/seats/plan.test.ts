@@ -81,17 +81,17 @@ describe('the seats of a node', () => {
   });
 
   test.each([
-    [null, ''],
-    ['60s', ''],
+    ['10s', '  garp_master_refresh 40\n', 12_000],
     ['1m30.4s', '  garp_master_refresh 90\n'],
     ['1s', '  garp_master_refresh 10\n'],
     ['2h', '  garp_master_refresh 3600\n'],
-  ])('take the pool’s interface, adverts and announcements: %s', (garpInterval, line) => {
+  ])('take the pool’s interface, adverts and announcements: %s', (garpInterval, line, count = 0) => {
     const spec = { interface: 'eth1', advert: '1.204s', garpInterval };
     const planned = plan([makePool('default', [seat(0, '198.51.100.10')], spec)]);
     expect(show(planned).seats).toMatchObject([{ device: 'eth1', advertMs: 1200 }]);
-    const text = renderSeats('w2', planned.seats, locateSeatFiles('/run/vipnat-lb'));
-    expect(text).toContain(`  advert_int 1.2\n${line}  virtual_ipaddress`);
+    const place = { address: { family: 'ipv4', text: '198.51.100.20' }, device: 'eth1' } as const;
+    const all = planned.seats.map((it) => ({ ...it, addresses: Array.from({ length: count }, () => place) }));
+    expect(renderSeats('w2', all, locateSeatFiles('/run'))).toContain(`1.2\n${line}  virtual_ipaddress`);
   });
 
   test.each([
