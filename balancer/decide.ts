@@ -88,19 +88,17 @@ export class OwnAddresses {
       this.#readAt = now;
       this.#noteTurns(vips);
     }
-    const all = this.#read.map(({ address }) => address);
-    const found = new Set(all.filter((address) => !vips.has(address)));
+    const found = new Set(this.#read.map(({ address }) => address).filter((address) => !vips.has(address)));
     const moved = new Set(
       [...found, ...this.#known].filter((one) => found.has(one) !== this.#known.has(one)),
     );
     const uplinks = listUplinks(this.#read);
-    const areUplinksOther = JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
     // Before anything is stored: after a sync that fails, the next one still reports the change.
     const areTunnelsOther = await this.#readTunnels(now);
+    const areLinksOther = areTunnelsOther || JSON.stringify(uplinks) !== JSON.stringify(this.#uplinks);
     // The same set while nothing has changed: who reads it keeps what it has made of it.
     if (moved.size > 0) this.#known = found;
     this.#uplinks = uplinks;
-    const areLinksOther = areTunnelsOther || areUplinksOther;
     return { moved, areLinksOther, local: this.#known, uplinks, strictTunnels: this.#strictTunnels };
   }
 
@@ -115,7 +113,8 @@ export class OwnAddresses {
     for (const vip of this.#turns.keys()) if (!vips.has(vip)) this.#turns.delete(vip);
     for (const vip of vips) {
       const [before, isHeld] = [this.#turns.get(vip), held.has(vip)];
-      const at = before === undefined && isHeld ? -Infinity : this.#readAt;
+      // For an address that has left, packets still come for a while: clients do not know yet who has it.
+      const at = before === undefined && isHeld ? -Infinity : this.#readAt + (isHeld ? 0 : 5000);
       if (before?.isHeld !== isHeld) this.#turns.set(vip, { isHeld, at });
     }
   }

@@ -62,11 +62,11 @@ describe('a look at the host', () => {
       turns.push(turnedAt('10.0.9.10') - startedAt);
       await clock.advance(1000);
     }
-    expect(turns).toEqual([-Infinity, -Infinity, 2000, 2000, 4000]);
-    expect(turnedAt('10.0.9.11')).toBe(startedAt);
+    expect(turns).toEqual([-Infinity, -Infinity, 7000, 7000, 4000]);
+    expect(turnedAt('10.0.9.11')).toBe(startedAt + 5000);
     host.device = 'kube-ipvs0';
     await look('10.0.9.10', '10.0.9.11');
-    expect(turnedAt('10.0.9.10') - startedAt).toBe(5000);
+    expect(turnedAt('10.0.9.10') - startedAt).toBe(10_000);
   });
 
   test('that failed has found what the next one says', async () => {
