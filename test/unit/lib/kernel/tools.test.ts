@@ -12,7 +12,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import { rm, writeFile, rename, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { getPriority, setPriority, constants } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { saveIptables } from '../../../../lib/kernel/iptables.ts';
 import { fileURLToPath } from 'node:url';
 import { execa } from 'execa';
@@ -91,8 +91,8 @@ describe('a tool that is kept ready', () => {
     remove: () => rm(join(folder, echo.tool)),
     wait: (ms) => clock.advance(Number(ms)),
     kill: () => process.kill(pid, 'SIGKILL'),
-    // Its end is told a moment later.
-    gone: () => untilGone(pid).then(() => sleep(50)),
+    // Its end is told a moment and some turns of the event loop later.
+    gone: () => sleep(50).then(() => untilGone(pid)),
     alive: (text) => {
       expect(String(isAlive(pid))).toBe(text);
     },
@@ -121,8 +121,7 @@ describe('a tool that is kept ready', () => {
   });
 
   test('is what was asked for last, however long it took to find', async () => {
-    const slow = sleep(50).then(() => [echo]);
-    const asked = tools.keep(slow);
+    const asked = tools.keep(sleep(50).then(() => [echo]));
     await tools.keep(Promise.resolve([]));
     await asked;
     const [pid] = await listStarts();
@@ -140,6 +139,7 @@ function isAlive(pid: number): boolean {
 
 async function untilGone(pid: number): Promise<void> {
   while (isAlive(pid)) await sleep(10);
+  for (let turn = 0; turn < 20; turn += 1) await setImmediate();
 }
 
 describe('what a failing tool becomes', () => {
