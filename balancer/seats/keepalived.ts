@@ -222,8 +222,8 @@ export class BalancerBeat {
   #isFailing = false;
   /** Whether keepalived runs the script. */
   readonly guard: GuardWatch;
-  /** What keepalived had seen when it was last read. */
-  #seen: string | null = null;
+  /** What keepalived had seen when it was last read; undefined before: a former life may have left some. */
+  #seen: string | null | undefined = undefined;
 
   constructor(ports: BeatPorts) {
     this.#ports = ports;
@@ -264,7 +264,8 @@ export class BalancerBeat {
     this.#seen = await readIfThere(files.seen).catch(() => null);
     const text = await readConfigurationFile(files).catch(() => null);
     const isAsked = text?.includes(files.checkBalancer) === true;
-    if (running === null || running.ageMs < youngGuardMs || !isAsked) return { isWatched: null };
+    if (before === undefined || running === null || running.ageMs < youngGuardMs || !isAsked)
+      return { isWatched: null };
     if (this.#seen !== before) return { isWatched: true };
     const cause = await findObstacle(running.pid, files.checkBalancer).catch(() => null);
     return { isWatched: false, cause: cause ?? 'it has not run check-balancer for a while' };

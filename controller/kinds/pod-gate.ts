@@ -239,7 +239,7 @@ function judgeNodes(pool: string, service: Service, version: string | null, view
   const explain = () => {
     if (state === 'done') return '';
     const place = pool.startsWith('/') ? `the pod’s node ${pool.slice(1)}` : `the AddressPool ${pool}`;
-    if (state === 'nobody') return `no balancer that could serve lives: of ${place}`;
+    if (state === 'nobody') return `no balancer lives that could serve for ${place}`;
     return `${clauses[state]}: ${shorten(state === 'missing' ? list() : candidates.listNodes(state, pool, key))}`;
   };
   return { state, explain, ask, listOverdue: () => list().map((node) => [node, version ?? '']) };

@@ -378,14 +378,12 @@ export class GuardWatch {
     return this.#isWatched;
   }
 
-  /** To be called often: reads immediately for the first time and after a change, and then once a minute. Returns immediately. */
-  keep(isChanged = false): void {
+  /** To be called often: reads immediately for the first time, and then once a minute. Returns immediately. */
+  keep(): void {
     const now = this.#clock.now();
-    if (this.#isStopped || (now < this.#nextAt && !isChanged)) return;
+    if (this.#isStopped || now < this.#nextAt) return;
     this.#nextAt = now + guardMs;
-    void this.#read().then((view) => {
-      this.#note(view);
-    });
+    void this.#read().then(this.#note.bind(this));
   }
 
   /** Nothing is called back afterwards. */
@@ -454,7 +452,7 @@ export class ServingKeeper {
 
   /** To be called after every sync. Returns immediately. */
   keep(isServing: boolean): void {
-    this.#guard.keep(isServing !== this.#wanted);
+    this.#guard.keep();
     this.#wanted = isServing;
     if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;
     this.#writing = this.#write().finally(() => (this.#writing = null));

@@ -115,17 +115,17 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
-async function waitFor(judge: () => boolean): Promise<void> {
-  await advanceUntil(host.clock, String(judge), judge, () => pass(50));
-}
+const waitFor = (judge: () => boolean) => advanceUntil(host.clock, String(judge), judge, () => pass(50));
 
 describe('the seats of a node', () => {
   test('stay as a former life has left them until the API is heard', async () => {
     mkdirSync(join(folder.path, 'lb'));
-    writeFileSync(files.file, `${seatsMark}\nformer\n`);
+    const former = `${seatsMark}\n${files.checkBalancer}\n`;
+    for (const file of [files.file, files.seen]) writeFileSync(file, former);
     host.seats.start();
     await pass(1200);
-    expect([readFileSync(files.file, 'utf8'), host.states]).toEqual([`${seatsMark}\nformer\n`, []]);
+    const { states, seats } = host;
+    expect([readFileSync(files.file, 'utf8'), states, seats.isWatched]).toEqual([former, [], null]);
   });
 
   test('are written, held and told; an address comes once nobody else has it', async () => {
