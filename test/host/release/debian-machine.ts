@@ -39,7 +39,9 @@ export class DebianMachine {
       const words = [source, folder, basename(folder), 'systemd', 'systemd-sysv', ...packages];
       const child = spawnBoot(words, `${folder}.log`);
       const machine = new DebianMachine(folder, child, await waitForInit(child, `${folder}.log`));
-      await machine.run('systemctl is-system-running --wait');
+      // It ends at once while systemd does not listen yet.
+      const ask = () => machine.run('systemctl is-system-running --wait');
+      while (!/^(running|degraded)$/m.test((await ask()).stdout)) await sleep(200);
       return machine;
     } finally {
       await execa('buildah', ['rm', container], { env });
