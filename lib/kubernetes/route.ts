@@ -195,7 +195,7 @@ function describeKnown(known: KnownApiservers | null): string {
 
 /**
  * With which credentials the API is asked. client-node reads them, as kubectl would. A kubeconfig that gets them from
- * another program is refused: that program would run with vipnat's rights (I2).
+ * another program is refused: that program would run with vipnat's rights (I2). NODE_TLS_REJECT_UNAUTHORIZED decides nothing.
  */
 // Not `import { type … }`: that would load the package.
 
@@ -275,7 +275,7 @@ async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> 
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
   await config.applyToHTTPSOptions(options);
-  const { ca, cert, key, rejectUnauthorized, auth } = options;
+  const { ca, cert, key, rejectUnauthorized = true, auth } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const given = Object.entries({ ca, cert, key, rejectUnauthorized });
   return {

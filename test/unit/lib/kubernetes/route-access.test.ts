@@ -44,9 +44,12 @@ describe('a kubeconfig', () => {
       port: 6443,
       serverName: '10.77.0.50',
       isInCluster: false,
-      tls: { ca: readFileSync(certificates().authority) },
+      // Said, or NODE_TLS_REJECT_UNAUTHORIZED of whoever's shell would have the token sent to anybody.
+      tls: { ca: readFileSync(certificates().authority), rejectUnauthorized: true },
       headers: { Authorization: `Bearer ${secret}` },
     });
+    const cluster = { 'insecure-skip-tls-verify': true };
+    expect(await read(writeKubeconfig({ cluster }))).toMatchObject({ tls: { rejectUnauthorized: false } });
   });
 
   test('may have a name for the certificate, a client certificate, an IPv6 address and no port', async () => {
@@ -119,7 +122,7 @@ describe("a pod's service account", () => {
         host: 'fd00:96::1',
         port: 443,
         isInCluster: true,
-        tls: { ca: readFileSync(certificates().authority) },
+        tls: { ca: readFileSync(certificates().authority), rejectUnauthorized: true },
         headers: { Authorization: `Bearer ${secret}` },
       });
     } finally {
