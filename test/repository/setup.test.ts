@@ -121,6 +121,13 @@ describe('the Debian packages', () => {
   });
 });
 
+test.each(['build', 'vipnat'])('scripts/%s sets up the npm packages of a fresh clone', async (name) => {
+  for (const file of ['build', 'vipnat']) copyFileSync(`scripts/${file}`, join(checkout, 'scripts', file));
+  writeProgram(join(checkout, 'scripts/setup'), 'echo "$*" >&2; exit 1');
+  const options = { env: { PATH: join(checkout, 'path') }, extendEnv: false, reject: false };
+  expect(await execa(join(checkout, 'scripts', name), [], options)).toMatchObject({ stderr: 'node' });
+});
+
 describe('the pinned Node.js', () => {
   const name = `node-linux-${process.arch}`;
   let registry: Server;
@@ -153,7 +160,7 @@ describe('the pinned Node.js', () => {
     const optionalDependencies = { [name]: '24.0.0' };
     writeFileSync(
       join(checkout, 'package.json'),
-      JSON.stringify({ name: 'x', version: '1.0.0', optionalDependencies }),
+      JSON.stringify({ name: 'x', version: '1.0.0', optionalDependencies, devDependencies: {} }),
     );
     writeFileSync(
       join(checkout, 'package-lock.json'),
@@ -188,6 +195,10 @@ describe('the pinned Node.js', () => {
     const env = await serve(sum);
     expect(await setUp(['node'], env)).toEqual({ exitCode: 0, lines: ['installing the npm packages'] });
     expect(existsSync(join(checkout, 'node_modules/.bin/node'))).toBe(true);
+    // The few packages of a build take the place of all, and are not taken for all.
+    expect(await setUp(['build'], env)).toEqual({ exitCode: 0, lines: [] });
+    expect(readdirSync(join(checkout, 'node_modules'))).not.toContain('node_modules');
+    expect(await setUp(['node'], env)).toEqual({ exitCode: 0, lines: ['installing the npm packages'] });
   });
 
   test('is refused, and nothing of it kept, when it has another', async () => {
