@@ -61,3 +61,22 @@ test('each figure about Services in README, and in the limits of docs/services.m
   for (const [figure = '', source = ''] of [...limits, ...points])
     expect(listNumbers(readMeasured(source))).toEqual(expect.arrayContaining(listNumbers(figure)));
 });
+
+const [install, services, quickstart] = ['docs/install.md', 'docs/services.md', 'docs/quickstart.md'];
+const chart = 'manifests/chart';
+
+// What documents repeat, and what decides it.
+test.each([
+  [`${chart}/Chart.yaml`, />=(1\.\d+)\.0-0/, 'with credentials, $1 or later', [install]],
+  [`${chart}/templates/_helpers.tpl`, /"<(1\.\d+)\.0-0"/, 'Kubernetes $1 or later', [install, services]],
+  ['cli/doctor/checks/services.ts', /(nft \d\S+ or later)/, '$1', [install, services]],
+  ['package.json', /"node": ">=([\d.]+)\.0"/, 'Node.js $1 or later', [install, quickstart]],
+  ['manifests/static-pod.yaml', /- (NET\S+)\s+- (\S+)\s+- (NET_RAW)/, '`$1`, `$2` and `$3`, in', [install]],
+  ['cli/manifest/request.ts', /'t(\w+ capabilities instead of privileged)/, 'T$1', [`${chart}/README.md`]],
+] as [string, RegExp, string, string[]][])(
+  'documents say of %s what it says',
+  (source, form, sentence, paths) => {
+    const [found = `${source} says nothing`] = form.exec(readFileSync(source, 'utf8')) ?? [];
+    for (const path of paths) expect(readFileSync(path, 'utf8')).toContain(found.replace(form, sentence));
+  },
+);
