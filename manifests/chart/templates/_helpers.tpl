@@ -47,7 +47,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- $services := .Values.services -}}
 {{- $octet := "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])" -}}
 {{- $ipv4 := printf "%s([.]%s){3}" $octet $octet -}}
-{{- $ipv6 := "[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}" -}}
+{{- $groups := "[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{1,4})" -}}
+{{- $ipv6 := printf "(%s{7}|(%s{0,6})?::(%s{0,6})?)" $groups $groups $groups -}}
 {{- $port := "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})" -}}
 {{- if not (or .Values.vips $services.enabled) -}}
 {{- fail "set vips, for example --set 'vips={10.0.0.50}', or services.enabled=true" -}}
@@ -88,17 +89,34 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- if and $services.defaultDevice $services.defaultClass -}}
 {{- fail "services.defaultDevice and services.defaultClass exclude each other: both are about Services without a class. Leave one out" -}}
 {{- end -}}
+{{- $hosts := list -}}
+{{- $sockets := list -}}
 {{- range .Values.vips -}}
 {{- include "vipnat.check" (list . "vips" (printf "^(%s(:%s)?|%s|\\[%s\\](:%s)?)$" $ipv4 $port $ipv6 $ipv6 $port) "an address such as 10.0.0.50, 10.0.0.50:6443 or [fd00::50]:6443") -}}
+{{- $host := include "vipnat.host" (list . "vips") -}}
+{{- $socket := printf "%s %s" $host (regexFind "[0-9]+$" (regexFind "([.][0-9]+|\\]):[0-9]+$" .) | default "6443") -}}
+{{- if has $socket $sockets -}}
+{{- fail (printf "vips: %s is given twice" .) -}}
+{{- end -}}
+{{- $hosts = append $hosts $host -}}
+{{- $sockets = append $sockets $socket -}}
 {{- end -}}
 {{- range $services.pool -}}
 {{- include "vipnat.check" (list . "services.pool" (printf "^(%s(/(3[0-2]|[12]?[0-9])|-%s)?|%s(/(12[0-8]|1[01][0-9]|[1-9]?[0-9])|-%s)?)$" $ipv4 $ipv4 $ipv6 $ipv6) "a range such as 10.0.9.10-10.0.9.99 or 10.0.9.0/24") -}}
+{{- $ends := splitList "-" . -}}
+{{- $shape := regexReplaceAll "[0-9a-fA-F]+" (last $ends) "x" -}}
+{{- if and (eq $shape (regexReplaceAll "[0-9a-fA-F]+" (first $ends) "x")) (gt (include "vipnat.sortable" (first $ends)) (include "vipnat.sortable" (last $ends))) -}}
+{{- fail (printf "services.pool: %s ends before it begins" .) -}}
+{{- end -}}
 {{- end -}}
 {{- $options := .Values.options -}}
 {{- $endpoint := printf "(%s|\\[%s\\]):%s" $ipv4 $ipv6 $port -}}
 {{- range $name, $listen := dict "options.listen" $options.listen "services.balancerListen" $services.balancerListen -}}
 {{- with $listen -}}
 {{- include "vipnat.check" (list . $name (printf "^(off|%s)$" $endpoint) "an address and a port such as 127.0.0.1:10269, or off") -}}
+{{- if has (regexReplaceAll "^\\[?([^\\]]*)\\]?:" . "${1} ") $sockets -}}
+{{- fail (printf "%s: %s is one of vips" $name .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $agentPort := $options.listen | default ":10268" | regexFind "[0-9]+$" -}}
@@ -109,12 +127,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- $value := get $options $name | default list -}}
 {{- range kindIs "string" $value | ternary (toString $value | splitList ",") $value -}}
 {{- include "vipnat.check" (list (trim .) (printf "options.%s" $name) (first $form) (last $form)) -}}
+{{- $host := include "vipnat.host" (list (trim .) (printf "options.%s" $name)) -}}
+{{- if has $host $hosts -}}
+{{- fail (printf "options.%s: %s is an address of vips" $name .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "probeInterval" "probeTimeout" -}}
 {{- with get $options $name -}}
-{{- include "vipnat.check" (list . (printf "options.%s" $name) "^[0-9]+([.][0-9]+)?(ms|s)$" "a duration such as 250ms or 1.5s") -}}
+{{- include "vipnat.check" (list . (printf "options.%s" $name) "^((2[0-9]|[3-9][0-9]|[1-9][0-9]{2,3})([.][0-9]{1,3})?ms|10000ms|0[.](0[2-9]|[1-9])[0-9]{0,2}s|[1-9]([.][0-9]{1,3})?s|10s)$" "a duration such as 250ms or 1.5s, from 20ms to 10s") -}}
 {{- end -}}
+{{- end -}}
+{{- if and (eq (toString $options.method) "lc") (has $options.mode (list "service-chain" "cluster-ip")) -}}
+{{- fail (printf "options.method=lc needs options.mode=direct or auto: with %s, kube-proxy chooses" $options.mode) -}}
 {{- end -}}
 {{- $names := dict -}}
 {{- range $name, $usual := dict "caFile" "" "kubeconfig" "" "runDir" "/run/vipnat" "stateDir" "/var/lib/vipnat" -}}
@@ -159,6 +184,21 @@ base/ with the same name.
 {{- $escaped = append $escaped (replace "$" "$$" .) -}}
 {{- end -}}
 {{- concat $preset $escaped | toYaml -}}
+{{- end -}}
+
+{{/* The address of ADDR, ADDR:PORT or [ADDR]:PORT. Refuses one that not one host can have. Takes a list: the value, its name. */}}
+{{- define "vipnat.host" -}}
+{{- if regexMatch "^\\[?((0|127|22[4-9]|23[0-9])[.]|169[.]254[.]|(255[.]){3}255|::1?(\\]|$)|[fF][eE][89abAB][0-9a-fA-F]:|[fF]{2}[0-9a-fA-F]{2}:|::[fF]{4}:)" (first .) -}}
+{{- fail (printf "%s: %s is not an address of one host" (last .) (first .)) -}}
+{{- end -}}
+{{- regexReplaceAll "^\\[([^\\]]*)\\].*$|^([0-9.]+)(:.*)?$" (first .) "${1}${2}" | lower -}}
+{{- end -}}
+
+{{/* An address as text that sorts like the number, among addresses with the same places of dots and colons. */}}
+{{- define "vipnat.sortable" -}}
+{{- range regexSplit "[.:]" . -1 -}}
+{{- printf "%4s" (lower .) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Refuses a value. Takes a list: the value, its name, the pattern that it has to match, and what it has to be, in words. */}}

@@ -4,6 +4,7 @@ import { chartFolder, helm, render, useHelm } from './helm.ts';
 import { definitions } from '../../../lib/api/crds.ts';
 
 const vips = ['10.0.0.50:6443'];
+const services = { enabled: true };
 
 /** Labels that only Helm's objects have. */
 const helmLabels = [
@@ -38,12 +39,11 @@ describe('the chart', () => {
   useHelm();
 
   test('is found right by helm lint', async () => {
-    for (const values of [{}, { vips }, { services: { enabled: true } }])
+    for (const values of [{}, { vips }, { services }])
       expect(await helm(['lint', '--strict', chartFolder], values)).toMatchObject({ exitCode: 0 });
   });
 
   test('makes no namespace that Helm makes, and keeps one that it makes, with what others put there', async () => {
-    const services = { enabled: true };
     const listNamespaces = async (namespace: string) =>
       (await render({ services }, namespace)).filter(({ kind }) => kind === 'Namespace');
     expect(await listNamespaces('vipnat-system')).toEqual([]);
@@ -83,12 +83,12 @@ describe('the chart', () => {
   });
 
   const options = {
-    ...{ mode: 'direct', endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'], probeInterval: '100ms' },
+    ...{ mode: 'direct', endpoints: ['10.0.0.11:6443', '10.0.0.12:6443'], probeInterval: '20ms' },
     ...{ caFile: '/etc/kubernetes/pki/ca.crt', kubeconfig: '/etc/kubernetes/admin.conf' },
     ...{ stateDir: '/srv/vip $(nat)/', runDir: '/run/x' },
   };
   const words = [
-    ...['--mode=direct', '--endpoints=10.0.0.11:6443,10.0.0.12:6443', '--probe-interval=100ms'],
+    ...['--mode=direct', '--endpoints=10.0.0.11:6443,10.0.0.12:6443', '--probe-interval=20ms'],
     ...['--ca-file=/etc/kubernetes/pki/ca.crt', '--kubeconfig=/etc/kubernetes/admin.conf'],
     ...['--state-dir=/srv/vip $(nat)/', '--run-dir=/run/x'],
   ];
@@ -180,11 +180,12 @@ describe('the chart', () => {
   });
 
   test('has the pool that is asked for, which outlives it', async () => {
-    const objects = await render({ services: { enabled: true, pool: ['10.0.9.10-10.0.9.99'] } });
+    const pool = ['10.0.9.9-10.0.9.10', 'fd00::9-fd00::10'];
+    const objects = await render({ services: { ...services, pool } });
     expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([
       {
         metadata: { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } },
-        spec: { addresses: ['10.0.9.10-10.0.9.99'] },
+        spec: { addresses: pool },
       },
     ]);
   });
@@ -238,52 +239,40 @@ describe('the chart', () => {
     [{ vips: '10.0.0.50' }, "at '/vips': got string, want array"],
     [{ vips: ['apiserver.example'] }, "at '/vips/0': 'apiserver.example' does not match pattern"],
     [{ vips: ['10.0.0.500'] }, 'vips: 10.0.0.500 is not an address such as 10.0.0.50'],
+    [{ vips: ['fd00::1::2'] }, 'vips: fd00::1::2 is not an address such as'],
     [{ vips: ['10.0.0.50:99999'] }, 'vips: 10.0.0.50:99999 is not an address'],
+    ...['127.0.0.1', '0.0.0.0:6443', '[fe80::1]:6443', 'FF02::12', '::1', '224.0.0.18'].map(
+      (text) => [{ vips: [text] }, `vips: ${text} is not an address of one host`] as const,
+    ),
+    [{ vips: ['10.0.0.50', '10.0.0.50:6443'] }, 'vips: 10.0.0.50:6443 is given twice'],
     [{ vips, options: { mode: 'ipvs' } }, "at '/options/mode': value must be one of 'auto'"],
+    [{ vips, options: { method: 'lc', mode: 'cluster-ip' } }, 'options.method=lc needs options.mode=direct'],
     [{ vips, options: { proxymode: 'ipvs' } }, "additional properties 'proxymode' not allowed"],
-    [
-      { vips, options: { probeInterval: 'abc' } },
-      'options.probeInterval: abc is not a duration such as 250ms',
-    ],
-    [
-      { vips, options: { listen: '10.0.0.1:70000' } },
-      'options.listen: 10.0.0.1:70000 is not an address and a port',
-    ],
+    [{ vips, options: { probeInterval: 'abc' } }, 'probeInterval: abc is not a duration such as 250ms'],
+    [{ vips, options: { probeTimeout: '19ms' } }, 'probeTimeout: 19ms is not a duration'],
+    [{ vips, options: { listen: '10.0.0.1:70000' } }, 'listen: 10.0.0.1:70000 is not an address and a port'],
+    [{ vips, options: { listen: '10.0.0.50:6443' } }, 'options.listen: 10.0.0.50:6443 is one of vips'],
     [{ vips, options: { caFile: '/a', kubeconfig: '/a' } }, 'are the same path, /a'],
-    [
-      { vips, options: { stateDir: '/run/vipnat/' } },
-      'options.runDir and options.stateDir are the same path',
-    ],
+    [{ vips, options: { stateDir: '/run/vipnat/' } }, 'runDir and options.stateDir are the same path'],
     [{ vips, options: { runDir: 'x' } }, 'options.runDir: x is not a path'],
-    [
-      { vips, options: { endpoints: '10.0.0.1:1, 10.0.0.2' } },
-      'options.endpoints: 10.0.0.2 is not an address and',
-    ],
+    [{ vips, options: { endpoints: '10.0.0.1:1, 10.0.0.2' } }, 'endpoints: 10.0.0.2 is not an address and'],
+    [{ vips, options: { endpoints: ['10.0.0.50:1'] } }, 'endpoints: 10.0.0.50:1 is an address of vips'],
     [
       { vips, options: { clusterIp: ['fd00::1', '10.96.0.999'] } },
       'clusterIp: 10.96.0.999 is not an address',
     ],
-    [{ services: { enabled: true, balancerListen: '[::]:10268' } }, 'have the same port, 10268'],
+    [{ services: { ...services, balancerListen: '[::]:10268' } }, 'have the same port, 10268'],
     [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
     [{ vips, services: { pool: ['10.0.9.0/24'] } }, 'services.pool needs services.enabled=true'],
-    [
-      { vips, services: { balancer: { nodeSelector: { a: 'b' } } } },
-      'services.balancer.nodeSelector needs services.enabled',
-    ],
-    [
-      { services: { enabled: true, pool: ['10.0.9.1-10.0.9.900'] } },
-      'is not a range such as 10.0.9.10-10.0.9.99',
-    ],
-    [
-      { services: { enabled: true }, nodeSelector: { a: 'b' } },
-      'set services.controller.nodeSelector and services.balancer.nodeSelector',
-    ],
+    [{ vips, services: { balancer: { nodeSelector: { a: 'b' } } } }, 'nodeSelector needs services.enabled'],
+    [{ services: { ...services, pool: ['10.0.9.1-10.0.9.900'] } }, 'is not a range such as 10.0.9.10-'],
+    ...['10.0.9.10-10.0.9.9', 'fd00::10-fd00::9'].map(
+      (range) => [{ services: { ...services, pool: [range] } }, `${range} ends before it begins`] as const,
+    ),
+    [{ services, nodeSelector: { a: 'b' } }, 'set services.controller.nodeSelector and services.balancer.'],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
-    [{ services: { enabled: true }, leastPrivilege: true }, 'runs only with vips. Set vips\n'],
-    [
-      { services: { enabled: true }, serviceAccount: { name: 'x' } },
-      'serviceAccount is a value of the agent',
-    ],
+    [{ services, leastPrivilege: true }, 'runs only with vips. Set vips\n'],
+    [{ services, serviceAccount: { name: 'x' } }, 'serviceAccount is a value of the agent'],
   ])('refuses %j', async (values, complaint) => {
     const { exitCode, stdout, stderr } = await helm(['template', chartFolder], values);
     expect({ exitCode, stdout, stderr: `${stderr}\n` }).toEqual({
@@ -296,13 +285,13 @@ describe('the chart', () => {
   test('refuses Services of a cluster whose API cannot take their definitions, and has none for the agent alone', async () => {
     const template = (words: readonly string[], values: object) =>
       helm(['template', chartFolder, '--include-crds', ...words], values);
-    const { stderr } = await template(['--kube-version', '1.30.0'], { services: { enabled: true } });
+    const { stderr } = await template(['--kube-version', '1.30.0'], { services });
     expect(stderr).toContain('services.enabled needs Kubernetes 1.31 or later, and this is v1.30.0');
     // helm upgrade installs no definitions, so the cluster has to have each.
     const list = definitions as readonly { spec: { names: { kind: string } } }[];
     const kinds = list.map(({ spec }) => `vipnat.io/v1alpha1/${spec.names.kind}`);
     const enable = (known: readonly string[]) =>
-      template(['--is-upgrade', `--api-versions=${known.join(',')}`], { services: { enabled: true } });
+      template(['--is-upgrade', `--api-versions=${known.join(',')}`], { services });
     const complaint = /no definition of \w+, and helm upgrade installs none\. First run: helm show crds/;
     for (const known of [kinds.slice(1), kinds.slice(0, -1)])
       expect((await enable(known)).stderr).toMatch(complaint);
