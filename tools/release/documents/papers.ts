@@ -43,7 +43,8 @@ export function fillPapers(folder: string, names: PaperNames): void {
 }
 
 /** What a document of a release must not say, because the release makes it false. */
-const checkoutSentence = /vipnat\s+is\s+not\s+published|no\s+registry\s+has|cannot\s+name\s+an\s+address/i;
+const checkoutSentence =
+  /vipnat\s+is\s+not\s+published|no\s+registry\s+has|cannot\s+name\s+an\s+address|no\s+version\s+(?:with\s+Services\s+)?has\s+been\s+released/i;
 
 /**
  * Checks that the checkout's files agree with package.json, as far as packing does not write them anew.

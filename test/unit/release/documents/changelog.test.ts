@@ -90,6 +90,7 @@ describe('a tag', () => {
     ['manifests/chart/Chart.yaml', 'version: 1.2.0\nappVersion: 1.1.0\n', 'scripts/manifests'],
     ['docs/install.md', 'It is so.\n\nNo registry\nhas the image yet.\n', 'it says "No registry has"'],
     ['README.md', 'vipnat is not published yet.\n', 'it says "vipnat is not published"'],
+    ['README.md', 'No\nversion has been released.\n', 'it says "No version has been released"'],
   ])('of a checkout whose %s is of another version is refused', (file, text, finding) => {
     const made = release('1.2.0', released);
     put('manifests/daemonset.yaml', '          image: localhost/vipnat:1.2.0\n          version: v1\n');

@@ -1,6 +1,7 @@
 import { describe, test, expect } from '@jest/globals';
 import { globSync, readFileSync } from 'node:fs';
-import { toReleasePaper } from '../../../../tools/release/documents/papers.ts';
+import { version } from '../../../support/manifest/printing.ts';
+import { requirePapers, toReleasePaper } from '../../../../tools/release/documents/papers.ts';
 
 const names = {
   version: '0.2.0-rc.1',
@@ -42,5 +43,6 @@ describe('a document of a release', () => {
     );
     expect(versions.length).toBeGreaterThan(20);
     expect([...new Set(versions)]).toEqual([names.version]);
+    requirePapers({ root: '.', version });
   });
 });
