@@ -118,8 +118,7 @@ export async function expectUsed(world: ServicesWorld, account: string, role = a
   expect(listUnused()).toEqual([]);
 }
 
-/** `VERB GROUP/RESOURCE in NAMESPACE`, each. */
-/** Without the right that only OpenShift's admission asks for: no request names that resource. */
+/** `VERB GROUP/RESOURCE in NAMESPACE`, each. Without the right that only OpenShift asks for: no request names that resource. */
 function listRights(role: KubernetesObject): string[] {
   const where = role.kind === 'Role' ? ` in ${role.metadata.namespace}` : '';
   return (role['rules'] as readonly Rule[]).flatMap(({ apiGroups = [], resources = [], verbs = [] }) =>

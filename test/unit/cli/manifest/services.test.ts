@@ -76,6 +76,16 @@ describe('what serves Services', () => {
     });
   });
 
+  test('is admitted by OpenShift as docs/install.md has it', async () => {
+    const text = await print(['services']);
+    expect(text).toMatch(/ - endpointslices\/restricted\n +verbs:\n +- create\n/);
+    const account =
+      /\nkind: DaemonSet\nmetadata:\n +name: \S+\n +namespace: (\S+)[^]*?serviceAccountName: (\S+)\n/;
+    const accounts = [await print(['daemonset', '--vip=10.0.0.50']), text].map((one) => account.exec(one));
+    const bound = readFileSync('docs/install.md', 'utf8').match(/-z \S+ -n \S+/g);
+    expect(bound).toEqual(accounts.map((found) => `-z ${found?.[2]} -n ${found?.[1]}`));
+  });
+
   test('is in another namespace where one is named: every object, account and argument', async () => {
     const text = await print(['services', '--namespace', 'lb']);
     expect(text.replace(/^# vipnat manifest .*/, '')).not.toContain('vipnat-system');
