@@ -1,15 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -157,28 +150,12 @@ describe('the pinned Node.js', () => {
       'dist-tags': { latest: '24.0.0' },
       versions: { '24.0.0': { ...manifest, dist: { tarball: `${address}/${name}/-/${name}-24.0.0.tgz` } } },
     });
-    const optionalDependencies = { [name]: '24.0.0' };
-    writeFileSync(
-      join(checkout, 'package.json'),
-      JSON.stringify({ name: 'x', version: '1.0.0', optionalDependencies, devDependencies: {} }),
-    );
-    writeFileSync(
-      join(checkout, 'package-lock.json'),
-      JSON.stringify({
-        name: 'x',
-        version: '1.0.0',
-        lockfileVersion: 3,
-        packages: {
-          '': { name: 'x', version: '1.0.0', optionalDependencies },
-          [`node_modules/${name}`]: {
-            version: '24.0.0',
-            integrity: checksum(tarball),
-            optional: true,
-            bin: { node: 'bin/node' },
-          },
-        },
-      }),
-    );
+    const own = { name: 'x', version: '1.0.0', optionalDependencies: { [name]: '24.0.0' } };
+    const locked = { version: '24.0.0', integrity: checksum(tarball), optional: true, bin: manifest.bin };
+    const packages = { '': own, [`node_modules/${name}`]: locked };
+    const [file, lock] = ['package.json', 'package-lock.json'].map((one) => join(checkout, one));
+    writeFileSync(file ?? '', JSON.stringify({ ...own, devDependencies: {} }));
+    writeFileSync(lock ?? '', JSON.stringify({ ...own, lockfileVersion: 3, packages }));
     const { PATH } = process.env;
     return {
       PATH,

@@ -58,27 +58,17 @@ describe('the chart', () => {
       ...{ affinity: { podAntiAffinity: {} }, nodeSelector: { role: name }, priorityClassName: name },
       ...{ podLabels: { team: name }, podAnnotations: { b: name }, extraArgs: [`--x=${name}`] },
     });
-    const services = { enabled: true, controller: pod('controller'), balancer: pod('balancer') };
-    const objects = await render({ services, image: { digest: `sha256:${'a'.repeat(64)}` } });
+    const own = { controller: pod('controller'), balancer: pod('balancer') };
+    const digest = `sha256:${'a'.repeat(64)}`;
+    const objects = await render({ services: { ...services, ...own }, image: { digest } });
     const find = (kind: string) => objects.find((object) => object.kind === kind);
-    for (const [kind, name] of [
-      ['Deployment', 'controller'],
-      ['DaemonSet', 'balancer'],
-    ] as const) {
+    for (const [kind, name] of Object.entries({ Deployment: 'controller', DaemonSet: 'balancer' })) {
       const { resources, podLabels, podAnnotations, extraArgs, ...placed } = pod(name);
-      const image = `localhost/vipnat@sha256:${'a'.repeat(64)}`;
       const args = expect.arrayContaining(extraArgs);
-      expect(find(kind)).toMatchObject({
-        spec: {
-          template: {
-            metadata: { labels: podLabels, annotations: podAnnotations },
-            spec: {
-              ...placed,
-              containers: expect.arrayContaining([expect.objectContaining({ name, image, resources, args })]),
-            },
-          },
-        },
-      });
+      const container = { name, image: `localhost/vipnat@${digest}`, resources, args };
+      const spec = { ...placed, containers: expect.arrayContaining([expect.objectContaining(container)]) };
+      const metadata = { labels: podLabels, annotations: podAnnotations };
+      expect(find(kind)).toMatchObject({ spec: { template: { metadata, spec } } });
     }
   });
 
@@ -87,30 +77,24 @@ describe('the chart', () => {
     ...{ caFile: '/etc/kubernetes/pki/ca.crt', kubeconfig: '/etc/kubernetes/admin.conf' },
     ...{ stateDir: '/srv/vip $(nat)/', runDir: '/run/x' },
   };
+  const image = { repository: 'host:5000/a/vipnat', tag: '2' };
   const words = [
     ...['--mode=direct', '--endpoints=10.0.0.11:6443,10.0.0.12:6443', '--probe-interval=20ms'],
     ...['--ca-file=/etc/kubernetes/pki/ca.crt', '--kubeconfig=/etc/kubernetes/admin.conf'],
     ...['--state-dir=/srv/vip $(nat)/', '--run-dir=/run/x'],
   ];
 
+  const bounded = '--least-privilege';
   test.each([
     ['its defaults', {}, []],
-    ['least privilege', { leastPrivilege: true }, ['--least-privilege']],
-    [
-      'another image',
-      { image: { repository: 'host:5000/a/vipnat', tag: '2' } },
-      ['--image=host:5000/a/vipnat:2'],
-    ],
+    ['least privilege', { leastPrivilege: true }, [bounded]],
+    ['another image', { image }, ['--image=host:5000/a/vipnat:2']],
     ['options', { options }, words],
     ['nothing served', { options: { listen: 'off' } }, ['--listen=off']],
     ['served everywhere', { options: { listen: '0.0.0.0:9000' } }, ['--listen=0.0.0.0:9000']],
     ['served at the last port', { options: { listen: '10.0.0.11:65535' } }, ['--listen=10.0.0.11:65535']],
     ['served at an IPv6 address', { options: { listen: '[fd00::11]:9000' } }, ['--listen=[fd00::11]:9000']],
-    [
-      'least privilege with an option that it sets itself',
-      { leastPrivilege: true, options: { sysctls: 'set' } },
-      ['--least-privilege', '--sysctls=set'],
-    ],
+    ['its own choice', { leastPrivilege: true, options: { sysctls: 'set' } }, [bounded, '--sysctls=set']],
   ])('comes to what vipnat manifest prints: %s', async (_, values, flags) => {
     const printed = parse(await print(['daemonset', '--vip', '10.0.0.50', ...flags]));
     expect((await render({ vips, ...values })).map(strip)).toEqual(printed.map(strip));
@@ -119,25 +103,14 @@ describe('the chart', () => {
   test.each([
     ['alone', {}, []],
     ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
-    [
-      'for Services of another controller',
-      { services: { defaultDevice: 'edge' } },
-      ['--default-device=edge'],
-    ],
+    ['for Services of others', { services: { defaultDevice: 'edge' } }, ['--default-device=edge']],
     ['that opens gates of others', { services: { gates: ['a.example/b'] } }, ['--gate=a.example/b']],
     ['with gates by a policy', { services: { injectGates: 'policy' } }, ['--inject-gates']],
     ['with gates by a webhook', { services: { injectGates: 'webhook' } }, ['--inject-gates=webhook']],
-    [
-      'with gates, for an API without the policy',
-      { services: { injectGates: true } },
-      ['--inject-gates=webhook'],
-    ],
+    ['with gates of this API', { services: { injectGates: true } }, ['--inject-gates=webhook']],
     [
       'with other images',
-      {
-        image: { repository: 'host:5000/a/vipnat', tag: '2' },
-        services: { keepalivedImage: 'host:5000/keepalived:3' },
-      },
+      { image, services: { keepalivedImage: 'host:5000/keepalived:3' } },
       ['--image=host:5000/a/vipnat:2', '--keepalived-image=host:5000/keepalived:3'],
     ],
     ["beside the API's virtual IP", { vips }, ['--vip', '10.0.0.50']],
@@ -257,10 +230,7 @@ describe('the chart', () => {
     [{ vips, options: { runDir: 'x' } }, 'options.runDir: x is not a path'],
     [{ vips, options: { endpoints: '10.0.0.1:1, 10.0.0.2' } }, 'endpoints: 10.0.0.2 is not an address and'],
     [{ vips, options: { endpoints: ['10.0.0.50:1'] } }, 'endpoints: 10.0.0.50:1 is an address of vips'],
-    [
-      { vips, options: { clusterIp: ['fd00::1', '10.96.0.999'] } },
-      'clusterIp: 10.96.0.999 is not an address',
-    ],
+    [{ vips, options: { clusterIp: ['fd00::1', '10.96.0.999'] } }, '10.96.0.999 is not an address'],
     [{ services: { ...services, balancerListen: '[::]:10268' } }, 'have the same port, 10268'],
     [{ vips, services: { pool: ['web'] } }, "at '/services/pool/0': 'web' does not match pattern"],
     [{ vips, services: { pool: ['10.0.9.0/24'] } }, 'services.pool needs services.enabled=true'],
