@@ -72,6 +72,7 @@ test.each([
   ['cli/doctor/checks/services.ts', /(nft \d\S+ or later)/, '$1', [install, services]],
   ['package.json', /"node": ">=([\d.]+)\.0"/, 'Node.js $1 or later', [install, quickstart]],
   ['manifests/static-pod.yaml', /- (NET\S+)\s+- (\S+)\s+- (NET_RAW)/, '`$1`, `$2` and `$3`, in', [install]],
+  ['tools/release/images/images.ts', /--format', '(oci)'/, 'Images of a release have none', [install]],
   ['cli/manifest/request.ts', /'t(\w+ capabilities instead of privileged)/, 'T$1', [`${chart}/README.md`]],
 ] as [string, RegExp, string, string[]][])(
   'documents say of %s what it says',
