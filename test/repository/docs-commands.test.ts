@@ -22,6 +22,8 @@ const foreignOptions: Readonly<Record<string, string>> = {
   '--ipvs-exclude-cidrs': 'kube-proxy',
   '--lb-class': 'MetalLB',
   '--node-ip': 'kubelet',
+  '--reset-then-reuse-values': 'helm upgrade',
+  '--reuse-values': 'helm upgrade',
   '--shutdown-delay-duration': 'kube-apiserver',
   '--user': 'docker run',
   '--volume': 'docker run',
