@@ -131,6 +131,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- if has $host $hosts -}}
 {{- fail (printf "options.%s: %s is an address of vips" $name .) -}}
 {{- end -}}
+{{- if not (contains (contains ":" $host | ternary ":" ".") (join " " $hosts)) -}}
+{{- fail (printf "options.%s: %s is of an address family that vips has not" $name .) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := list "probeInterval" "probeTimeout" -}}
