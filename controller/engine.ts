@@ -148,8 +148,8 @@ export class Engine {
   readonly #refusals = new Map<string, string>();
   /** Keys to what their last step waits for. */
   readonly #waits = new Map<string, WaitStep>();
-  /** Keys to since when they wait, turn after turn, by the clock that does not jump. */
-  readonly #waitsSince = new Map<string, number>();
+  /** Keys to since when their object has something to do, turn after turn, by the clock that does not jump. See `toLife`. */
+  readonly #waitsSince = new Map<string, { readonly life: string; readonly sinceMs: number }>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
   readonly #wakes = new Set<WaitsFor>();
   #cancelWake: Cancel = () => undefined;
@@ -241,8 +241,7 @@ export class Engine {
     const awaited = await this.#awaitOwnWrite(key, failures);
     if (awaited !== null) return awaited;
     this.#waits.delete(text);
-    const waitedMs = clock.now() - (this.#waitsSince.get(text) ?? clock.now());
-    const view = { ...this.#view, waitedMs };
+    const view = { ...this.#view, waitedMs: this.#readWaitedMs(key, text) };
     const step = this.#getKind(key).next(key.key, view);
     const isLow = step.does === 'write' && step.isLowPriority === true;
     const lowMs = isLow ? this.#lowPriority.wait(text, clock.now()) : 0;
@@ -255,11 +254,20 @@ export class Engine {
     return this.#noteWait(text, step, view);
   }
 
-  #noteWait(text: string, step: Exclude<Step, WriteStep>, { waitedMs, nowMs }: ClusterView): TurnResult {
-    this.#waitsSince.delete(text);
-    if (step.does === 'nothing') return { kind: 'done' };
+  #readWaitedMs(key: StepKey, text: string): number {
+    const [life, now] = [toLife(this.#getKind(key), key, this.#view), this.#options.clock.now()];
+    const known = this.#waitsSince.get(text);
+    const since = known?.life === life ? known : { life, sinceMs: now };
+    this.#waitsSince.set(text, since);
+    return now - since.sinceMs;
+  }
+
+  #noteWait(text: string, step: Exclude<Step, WriteStep>, { nowMs }: ClusterView): TurnResult {
+    if (step.does === 'nothing') {
+      this.#waitsSince.delete(text);
+      return { kind: 'done' };
+    }
     this.#waits.set(text, step);
-    this.#waitsSince.set(text, this.#options.clock.now() - waitedMs);
     if (step.untilMs === null) return { kind: 'done' };
     return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - nowMs), maxWaitMs) };
   }

@@ -72,13 +72,14 @@ class GateWorld {
     this.#engine.begin();
   }
 
-  /** A pod whose containers are ready, on a node. */
+  /** A pod whose containers are ready, on a node; another one than before where it is added again. */
   add(name: string, node = 'w1', at = Object.keys(this.reasons).length): this {
+    const metadata = { uid: `${name} ${at}` };
     const podIP = `10.1.${at >> 8}.${(at & 255) + 1}`;
     const conditions = [{ type: 'ContainersReady', status: 'True' }];
     const status = { podIP, podIPs: [{ ip: podIP }], conditions };
     this.reasons[name] = 'wait';
-    return this.put('pods', `apps/${name}`, makePod(`apps/${name}`, { spec: { nodeName: node }, status }));
+    return this.put('pods', `apps/${name}`, makePod(`apps/${name}`, { metadata, spec: { nodeName: node }, status }));
   }
 
   put<S extends keyof Objects>(
@@ -183,6 +184,16 @@ test('a node that made a gate time out is not waited for before it has caught up
   expect(world.reasons['c']).toBe('wait');
   await world.report('w2');
   expect(world.reasons['c']).toBe('LBHealthy');
+});
+
+test('a pod that has the name of another one, which nobody saw go, waits for its own time', async () => {
+  world = new GateWorld().add('a');
+  await world.clock.advance(timeoutMs - 2000);
+  world.add('a');
+  await world.clock.advance(timeoutMs - 1000);
+  expect(world.reasons['a']).toBe('wait');
+  await world.clock.advance(2000);
+  expect(world.reasons['a']).toBe('Timeout');
 });
 
 test('with policy Local a pod is given to its own node first, and its gate waits for that one, too', async () => {
