@@ -103,6 +103,11 @@ export class EarlyEndpoints {
     }
   }
 
+  /** Takes that nothing is decided about a Service any more: it is not balanced. What was said of its pods stays known. */
+  leave(service: string): void {
+    this.#waiting.delete(service);
+  }
+
   /** What counts of both on a node, as slices: of Kubernetes' own the same objects where nothing differs. */
   merge(
     service: string,
@@ -111,7 +116,7 @@ export class EarlyEndpoints {
     { node, isLocal }: { readonly node: string; readonly isLocal: boolean },
   ): readonly ServiceSlice[] {
     const pods = this.#serviceToPods.get(service);
-    this.#waiting.delete(service);
+    this.leave(service);
     if (pods === undefined) return slices;
     const ending = groupByAddress([...listEarly(early)].filter(isTakenOut));
     const reported = slices.flatMap(({ endpoints }) => endpoints ?? []);
@@ -390,7 +395,10 @@ export class ServiceIndex {
   find(key: string): BalancedService | null {
     const service = this.#services.get(key);
     const addresses = this.#serviceToAddresses.get(key);
-    if (service === undefined || addresses === undefined || service.spec.type !== 'LoadBalancer') return null;
+    if (service === undefined || addresses === undefined || service.spec.type !== 'LoadBalancer') {
+      this.early.leave(key);
+      return null;
+    }
     const early = [...(this.#serviceToEarlySlices.get(key)?.values() ?? [])];
     const slices = [...(this.#serviceToSlices.get(key)?.values() ?? [])];
     // What is said twice of an address has no order: the greater weight counts, since a pod that ends may have 0.

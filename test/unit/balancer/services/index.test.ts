@@ -1,6 +1,12 @@
 import type { KubeObject } from '../../../support/kube-api/kube-store.ts';
 import { services, endpointSlices } from '../../../../lib/api/service.ts';
-import { makeLoadBalancer, makeEndpoints, makeVirtualIp } from '../../../support/kube-api/service-objects.ts';
+import {
+  makeLoadBalancer,
+  makeEndpoints,
+  makeEarlyEndpoints,
+  makeVirtualIp,
+} from '../../../support/kube-api/service-objects.ts';
+import { earlySlices } from '../../../../lib/api/endpoints.ts';
 import { virtualIps } from '../../../../lib/api/vipnat.ts';
 import { ServiceIndex } from '../../../../balancer/services/index.ts';
 import type { FollowedNode, NodeEnding } from '../../../../lib/api/node.ts';
@@ -58,13 +64,18 @@ test('a Service without an address, of another type, or of another UID is not ba
   expect(index.find('default/web')).toBeNull();
 });
 
-test('an address that is taken away is not balanced any more', () => {
+test('an address that is taken away is not balanced any more, and no early word is needed', () => {
+  const early = earlySlices.schema.parse(version(makeEarlyEndpoints('web', [{ port: 80 }], ['10.244.3.3'])));
+  index.early.follow();
+  index.takeEarlySlices(come('default/web-early', early));
+  index.find('default/web');
+  expect(index.early.dependent).toEqual(['default/web']);
   index.takeChanged(false);
   index.takeVirtualIps([
     { key: '10.77.0.60', before: vip('10.77.0.60', ['web']), after: vip('10.77.0.60', []) },
   ]);
   expect(index.takeChanged(false)).toEqual(['default/web']);
-  expect(index.find('default/web')).toBeNull();
+  expect([index.find('default/web'), index.early.dependent]).toEqual([null, []]);
   index.takeVirtualIps(go('10.77.0.60', vip('10.77.0.60', [])));
   expect(index.vips.size).toBe(0);
 });
