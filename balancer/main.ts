@@ -96,7 +96,7 @@ async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Pr
   const heartbeat = createPodHeartbeat(
     process.env[podVariable] ?? null,
     logger,
-    () => beginning.running?.state.behindMs ?? 0,
+    () => beginning.running?.behindMs ?? 0,
   );
   try {
     await heartbeat?.start();
@@ -256,6 +256,11 @@ class NodeBalancer {
         else this.#takeView(this.#nextView);
       },
     });
+  }
+
+  /** Of its tables. */
+  get behindMs(): number {
+    return this.#balancer.behindMs;
   }
 
   get state(): BalancerState {

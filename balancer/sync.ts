@@ -332,8 +332,13 @@ export class Balancer {
     const { zone, endings } = this.#objects.index;
     const { isAway: isControllerAway } = this.#controller;
     const followed = { isFollowing, kinds, unreadable, zone, endings, isControllerAway };
-    const { behindMs } = this.#queue;
+    const { behindMs } = this;
     return { services, elements, left, ...followed, syncedAt: this.#syncedAt, behindMs };
+  }
+
+  /** See `BalancerProgress`. Each heartbeat asks for it, so nothing else is gathered. */
+  get behindMs(): number {
+    return this.#queue.behindMs;
   }
 
   /** To be called when other nodes answer no more, or again. */
