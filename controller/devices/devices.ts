@@ -45,7 +45,11 @@ export const deviceWatchers: readonly Watcher[] = [
       { source: 'nodes', part: isNodeReady, toKeys: listServicesOfNode },
       {
         source: 'deviceNodes',
-        part: ({ addresses, takesConnections }) => [addresses, takesConnections],
+        part: ({ addresses, takesConnections, isUnresponsive }) => [
+          addresses,
+          takesConnections,
+          isUnresponsive,
+        ],
         toKeys: (_, { deviceToServices }) => [...deviceToServices.values()].flatMap((keys) => [...keys]),
       },
       {

@@ -209,7 +209,7 @@ export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
   const weights = readWeightsOf(key, view);
   const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
   const members =
-    query.device.spec.targets === 'pods' ? toPods(query, backends) : toNodes(query, backends, view);
+    query.device.spec.targets === 'pods' ? toPods(query, backends, view) : toNodes(query, backends, view);
   const fitting = fitWeights(members, maxWeight);
   return fitting.toSorted((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
 }
@@ -231,15 +231,32 @@ function listAddresses({ status }: Pod): string[] {
   return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
 }
 
+/**
+ * The nodes of which Kubernetes receives nothing, where these are more than half: then rather the API is away from them (as the panic threshold
+ * of Envoy). None otherwise. Nothing is remembered, so the order in which they stopped does not matter.
+ */
+function listKept(nodes: readonly DeviceNode[]): readonly DeviceNode[] {
+  const unresponsive = nodes.filter(({ isUnresponsive }) => isUnresponsive);
+  const others = nodes.filter(({ takesConnections }) => takesConnections);
+  return unresponsive.length > others.length ? unresponsive : [];
+}
+
+/** Those of these nodes' pods that do not end: Kubernetes calls all of them not ready. */
+function listOn(nodes: readonly DeviceNode[], backends: readonly Backend[]): readonly Backend[] {
+  const names = new Set<string | null>(nodes.map(({ metadata }) => metadata.name));
+  return backends.filter(({ node, isEnding }) => !isEnding && names.has(node));
+}
+
 /** Who is not ready, and does not end, as if it were ready. */
 function chooseAnyway(backends: readonly Backend[]): readonly Backend[] {
   return chooseServing(backends.map((one) => ({ ...one, isReady: !one.isEnding })));
 }
 
-function toPods(query: MembersQuery, backends: readonly Backend[]): Member[] {
-  const { port, former } = query;
+function toPods(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
+  const [{ port, former }, kept] = [query, listKept([...view.deviceNodes.values()])];
   const choice = chooseServing(backends);
-  const last = choice.length > 0 ? [] : chooseAnyway(backends).map(({ address }) => address);
+  const anyway = choice.length > 0 ? listOn(kept, backends) : chooseAnyway(backends);
+  const last = anyway.map(({ address }) => address);
   const serving = new Set(choice);
   return backends.flatMap((backend): Member[] => {
     const address = parseAddress(backend.address);
@@ -256,9 +273,11 @@ function toNodes(query: MembersQuery, backends: readonly Backend[], view: Cluste
   const { port, former } = query;
   const nodes = [...view.deviceNodes.values()];
   const name = (member: Member) => nameMember(port.protocol, port.port, member);
-  const taking = nodes.filter(({ takesConnections }) => takesConnections);
+  const kept = listKept(nodes);
+  const taking = [...nodes.filter(({ takesConnections }) => takesConnections), ...kept];
   const choice = chooseServing(backends);
-  const members = weighNodes(query, choice, taking);
+  const serving = new Set([...choice, ...listOn(kept, backends)]);
+  const members = weighNodes(query, [...serving], taking);
   if (members.length === 0)
     members.push(
       ...weighNodes(query, choice.length > 0 ? choice : chooseAnyway(backends), nodes).filter((member) =>

@@ -201,6 +201,8 @@ export interface DeviceNode {
   readonly addresses: readonly Address[];
   /** Whether it is to get new connections: it is ready, stays, and nobody excludes it. */
   readonly takesConnections: boolean;
+  /** Whether that is only because Kubernetes receives nothing of it. */
+  readonly isUnresponsive: boolean;
 }
 
 /** All nodes. */
@@ -215,20 +217,19 @@ const leavingTaint = 'ToBeDeletedByClusterAutoscaler';
 function toDeviceNode({ metadata, spec, status }: z.output<typeof node>): DeviceNode {
   const { name: own, resourceVersion } = metadata;
   const isLeaving = (spec?.taints ?? []).some(({ key }) => key === leavingTaint);
+  const found = status?.conditions ?? [];
+  const ready = found.find(({ type }) => type === 'Ready')?.status;
+  const isUsable = !isLeaving && isWanted(metadata) && findEnding(found) === null;
   return {
     metadata: { name: own, resourceVersion },
     addresses: (status?.addresses ?? []).flatMap(({ type, address }) =>
       type === 'InternalIP' ? (parseAddress(address) ?? []) : [],
     ),
-    takesConnections: !isLeaving && isWanted(metadata) && isWell(status?.conditions ?? []),
+    takesConnections: isUsable && ready === 'True',
+    isUnresponsive: isUsable && ready === 'Unknown',
   };
 }
 
 function isWanted({ labels, deletionTimestamp }: z.output<typeof node>['metadata']): boolean {
   return typeof deletionTimestamp !== 'string' && !Object.hasOwn(labels ?? {}, excludedNodeLabel);
-}
-
-function isWell(found: z.output<typeof conditions>): boolean {
-  const isReady = found.some(({ type, status }) => type === 'Ready' && status === 'True');
-  return isReady && findEnding(found) === null;
 }

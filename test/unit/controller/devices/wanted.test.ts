@@ -102,6 +102,29 @@ describe('node ports have the weights of the pods on each node, for both policie
     expect(listMembers(want({ inventory, former, spec: local }))).toBe('n1 2, n2 1');
   });
 
+  const unresponsive = away['is not ready'];
+  test.each<[string, readonly number[], string, string]>([
+    ['half of them are out', [1, 2], 'n3 1', 'pod1 0, pod2 0, pod3 1'],
+    ['of more, nobody is', [1, 2, 3], 'n1 1, n2 1, n3 1', 'pod1 1, pod2 1, pod3 1'],
+    ['of all, nobody is', [1, 2, 3, 4], 'n1 1, n2 1, n3 1', 'pod1 1, pod2 1, pod3 1'],
+  ])(
+    'nodes that stopped to report one after the other, each after the one before had drained: %s',
+    (...given) => {
+      const [, numbers, onPorts, onPods] = given;
+      const deviceNodes = [1, 2, 3, 4].map((each) =>
+        makeDeviceNode(`n${each}`, `10.0.0.${each}`, numbers.includes(each) ? unresponsive : {}),
+      );
+      const texts = [1, 2, 3].map((each) => `${numbers.includes(each) ? '!' : ''}10.1.0.${each}@n${each}`);
+      const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', texts)] };
+      for (const spec of [local, {}]) expect(listMembers(want({ inventory, spec }))).toBe(onPorts);
+      const former = was(null, ...[1, 2, 3].map((each) => `10.1.0.${each}:8080`));
+      expect(listMembers(want({ inventory, former, device: { targets: 'pods' } }))).toBe(onPods);
+      // One that was never there does not come.
+      const drained = { inventory, device: { targets: 'pods' } };
+      expect(listMembers(want(drained))).toBe(numbers.length === 2 ? 'pod3 1' : '');
+    },
+  );
+
   test.each<[string, readonly string[], string]>([
     ['are not ready keep what was there', ['!10.1.0.1@n1', '!10.1.0.2@n2'], 'n1 1, n2 1'],
     ['are gone drain', [], 'n1 0, n2 0'],
