@@ -28,7 +28,7 @@ export interface DecidePorts {
   readonly clock: Clock;
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
   /** Those of the balancer's tables, see `BalancerKernel`. */
-  readonly listMemories: () => Promise<readonly string[]>;
+  readonly listMemories: () => ReturnType<BalancerKernel['listMemories']>;
   /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
   /** Of this host, see `listStrictTunnels`. */
@@ -281,14 +281,14 @@ export class Decider {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
     const { zone, vips, endings } = index;
     const missing = await this.#findMissing();
-    const found = this.#budget === null ? await this.#ports.listMemories() : [];
+    const found = this.#budget === null ? await this.#ports.listMemories() : new Map<string, null>();
     const { moved, areLinksOther, ...host } = await this.addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];
     const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing };
     const decided = new Map<string, Balances>();
     const changed = index.takeChanged(areLinksOther);
-    this.#budget ??= new MemoryBudget(found, changed);
+    this.#budget ??= new MemoryBudget(found.keys(), changed);
     const named = changed.map((service) => [service, this.#objects.find(service)] as const);
     for (const [service, balanced] of this.#budget.admit(named))
       decided.set(service, this.#decideOne(service, balanced, place));

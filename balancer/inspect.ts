@@ -168,7 +168,8 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
   };
   const keys = index.takeChanged(true);
   const named = keys.map((key) => [key, left.has(key) ? null : index.find(key)] as const);
-  const found = new MemoryBudget(await createBalancerKernel().listMemories(tableName), keys).admit(named);
+  const memories = await createBalancerKernel().listMemories(tableName);
+  const found = new MemoryBudget(memories.keys(), keys).admit(named);
   const asked = found.flatMap(([, balanced]) => balanceFamilies(balanced, place).elsewhere);
   const routed = new Set(await findRouted([...new Set(asked)]));
   const balances = found.map(([key, balanced]): [string, Balances] => [

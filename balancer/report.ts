@@ -111,6 +111,8 @@ export interface BalancerProgress {
   readonly endings: NodeEndings;
   /** Whether no controller leads, see `ControllerWatch`. */
   readonly isControllerAway: boolean;
+  /** Memories of clients and connections to which part of each is used, the fullest ten first. None where the kernel does not tell. */
+  readonly memories: ReadonlyMap<string, number>;
   /** For how long the sync in progress has lasted, or the next one is overdue. */
   readonly behindMs: number;
 }

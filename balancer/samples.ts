@@ -41,6 +41,11 @@ export const balancerMetrics = {
     'Number of elements in the sets and maps of both tables',
     ({ elements }) => elements,
   ),
+  vipnat_balancer_memory_used_ratio: gauge(
+    'Used part of the ten fullest memories of clients or connections; absent where the kernel does not count',
+    ({ memories }) => [...memories].map(([memory, part]) => [part, memory]),
+    'memory',
+  ),
   vipnat_balancer_mode: gauge(
     'How this node balances: 1 for the mode in use, 0 for the others; absent before the first sync',
     ({ mode }) => (mode === null ? null : nodeModes.map((each) => [each === mode, each])),
@@ -137,6 +142,9 @@ export function judgeBalancerReadiness({ mode }: Pick<BalancerState, 'mode'>): A
   return toText(503, `not ready: the tables do not count on this node (${mode})`);
 }
 
+/** As the alert has it. */
+const nearlyFull = 0.9;
+
 /** What it answers there. Pure. */
 export function toActivity(
   state: BalancerState,
@@ -144,7 +152,7 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
-  const { outages, unheard, left, zone, endings, isControllerAway, isWatched } = state;
+  const { outages, unheard, left, zone, endings, isControllerAway, isWatched, memories } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
@@ -152,5 +160,6 @@ export function toActivity(
     repairs: counts.repairs,
     ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard], left: [...left] },
     ...{ zone, ending: [...endings.keys()], isControllerAway, isWatched },
+    fullMemories: [...memories].flatMap(([memory, part]) => (part > nearlyFull ? [memory] : [])),
   };
 }

@@ -3,7 +3,7 @@ import { type Cancel, type Clock, backOff } from '../lib/clock.ts';
 import type { BalancerCounter, BalancerProgress } from './report.ts';
 import type { NodeReport, AwaitedVersion } from '../lib/api/node.ts';
 import { Programmer, IsolatedWrites } from './table/programmer.ts';
-import { aliveSeconds, tableName } from '../lib/api/balancer.ts';
+import { aliveSeconds, maxKeys, tableName } from '../lib/api/balancer.ts';
 import type { Balances } from './services/backends.ts';
 import { FollowedObjects, type FollowOptions } from './services/follow.ts';
 import { SettledBalances } from './table/shares.ts';
@@ -252,6 +252,12 @@ const compareMs = 600_000;
 /** A first write of 1,000 Services takes seconds. Changes after it wait for half a second of its rest at most: 2 s may be owed. */
 const mostRestMs = 2500;
 
+/** A flood fills a memory in seconds, and the usual clients in a quarter of an hour. With 1,000 Services the kernel lists thousands of sets. */
+const memoriesPaceMs = 60_000;
+
+/** Each is a series of a metric. */
+const mostNamed = 10;
+
 /** After a failure. */
 const firstRetryMs = 200;
 const maxRetryMs = 8000;
@@ -281,6 +287,8 @@ export class Balancer {
   #syncedAt: Date | null = null;
   #hasKubeProxy = true;
   #proxyAskedAt = -Infinity;
+  #memories: BalancerProgress['memories'] = new Map();
+  #memoriesReadAt = -Infinity;
 
   constructor(ports: BalancerPorts) {
     this.#ports = ports;
@@ -332,8 +340,8 @@ export class Balancer {
     const { zone, endings } = this.#objects.index;
     const { isAway: isControllerAway } = this.#controller;
     const followed = { isFollowing, kinds, unreadable, zone, endings, isControllerAway };
-    const { behindMs } = this;
-    return { services, elements, left, ...followed, syncedAt: this.#syncedAt, behindMs };
+    const [{ behindMs }, memories] = [this, this.#memories];
+    return { services, elements, left, memories, ...followed, syncedAt: this.#syncedAt, behindMs };
   }
 
   /** See `BalancerProgress`. Each heartbeat asks for it, so nothing else is gathered. */
@@ -391,6 +399,7 @@ export class Balancer {
     this.#life.recordOutcome(isDone);
     if (this.#life.isStale) this.#log.letGo();
     this.#askProxy();
+    void this.#readMemories();
     this.#report();
     if (this.#failures > 0) {
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
@@ -403,6 +412,19 @@ export class Balancer {
     if (this.#ports.clock.now() - this.#proxyAskedAt < renewMs) return;
     this.#proxyAskedAt = this.#ports.clock.now();
     void this.#ports.hasKubeProxy().then((isThere) => (this.#hasKubeProxy = isThere));
+  }
+
+  /** One that is full remembers nobody else, and nothing but this tells. What was read last stays if the kernel does not answer. */
+  async #readMemories(): Promise<void> {
+    const { clock, kernel } = this.#ports;
+    if (clock.now() - this.#memoriesReadAt < memoriesPaceMs) return;
+    this.#memoriesReadAt = clock.now();
+    const [read] = await Promise.allSettled([kernel.listMemories(tableName)]);
+    if (read.status === 'rejected') return;
+    const used = [...read.value].flatMap(([name, count]) =>
+      count === null ? [] : [[name, count / maxKeys] as const],
+    );
+    this.#memories = new Map(used.sort(([, one], [, other]) => other - one).slice(0, mostNamed));
   }
 
   /** What was written stays as it is, and counts. */

@@ -323,7 +323,7 @@ function countSlotParts(method: string | undefined, endpoints: number, hasWeight
  * Compromise: the oldest Services have them. A port keeps its memories, whoever comes. After a start, the tables say which ports have some.
  */
 
-/** Of 65,535 keys, one takes 10 MB of memory of the kernel, which is no pod's: 5 GB where outsiders fill all. */
+/** Of `maxKeys`, one takes 10 MB of memory of the kernel, which is no pod's: 5 GB where outsiders fill all. */
 const maxMemories = 500;
 
 /** With policy Local and ClientIP. A port's part of the tables may have fewer: where no other node has a pod, there is no relay. */
@@ -343,7 +343,7 @@ export class MemoryBudget {
   #left = maxMemories;
 
   /** Takes the memories that a former life has left, each as its family and its name, and the Services that are there still. */
-  constructor(found: readonly string[], services: readonly string[]) {
+  constructor(found: Iterable<string>, services: readonly string[]) {
     const there = new Set(services);
     for (const name of found) {
       const [, family = '', port = '', service = ''] =

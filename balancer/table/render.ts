@@ -165,7 +165,7 @@ function remember(balance: PortBalance, kind: string, key: string, seconds: numb
   const name = `${kind}/${identifyPort(balance)}/${seconds}`;
   const forget = `delete @${name} { ${key} : 1:1 }`;
   const [chain, places] = [`recall/${name}`, `places/${name}`];
-  // Without a size: the kernel then takes memory as the map grows, and 65,535 keys at most. With one, it takes 2 MB immediately. Source: nft_dynset_init.
+  // Without a size: the kernel then takes memory as the map grows, and `maxKeys` at most. With one, it takes 2 MB immediately.
   const declaration = `typeof ${key} : meta priority; flags dynamic,timeout; timeout ${seconds}s`;
   return {
     keep: (place, limit) =>

@@ -80,6 +80,8 @@ const answer = z.object({
   ending: z.optional(lines),
   isWatched: z.optional(z.nullable(z.boolean())),
   isControllerAway: z.optional(z.boolean()),
+  /** Memories of which more than nine tenths are used: `ipv4 relayed/default/web/tcp/80/900`. */
+  fullMemories: z.optional(lines),
 });
 
 /** How a running balancer does, as it says itself: of this host, without the Kubernetes API. */
@@ -105,6 +107,9 @@ export function nameTable(family: Family): string {
 export function nameTables(tables: readonly BalancerTable[]): string {
   return tables.map(({ family }) => nameTable(family)).join(', ');
 }
+
+/** A map that packets fill has no more elements. Source: nft_dynset_init. */
+export const maxKeys = 65_535;
 
 /** For how long packets are balanced after the balancer has last said that it lives. */
 export const aliveSeconds = 30;

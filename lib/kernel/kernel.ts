@@ -179,8 +179,11 @@ export interface BalancerKernel {
   check(script: string): Promise<string | null>;
   /** What rules may need, and this kernel or its nft does not have. */
   listMissingFeatures(): Promise<MissingFeatures>;
-  /** The maps and sets that packets fill, of the tables of a name: each as its family and its name, `ipv4 clients/default/web/tcp/80/60`. */
-  listMemories(name: string): Promise<readonly string[]>;
+  /**
+   * The maps and sets that packets fill, of the tables of a name: each as its family and its name, `ipv4 clients/default/web/tcp/80/60`, to how
+   * many elements it has. Null where the kernel does not tell.
+   */
+  listMemories(name: string): Promise<ReadonlyMap<string, number | null>>;
   /**
    * Changes elements of sets and maps without nft, and answers whether that is done: all of it or nothing. False for what only nft
    * can encode, and where the kernel refuses or does not answer: `apply` is to be tried then, and has more to say. Never rejects. One at a time.
@@ -300,10 +303,10 @@ async function fillSet(
 }
 
 /** The kernel refuses to list the sets of a table that is not there: these are of all. */
-async function listMemories(client: NetlinkClient, name: string): Promise<string[]> {
+async function listMemories(client: NetlinkClient, name: string): Promise<Map<string, number | null>> {
   const payload = Buffer.alloc(nfgenmsgBytes);
   const list = { question: NFT_MSG_GETSET, payload, leastBytes: nfgenmsgBytes, subject: 'sets' };
-  const found: string[] = [];
+  const found = new Map<string, number | null>();
   await visitList(client, list, (datagram, start, end) => {
     const parts = parseAttributes(datagram.subarray(start, end), nfgenmsgBytes);
     const family = datagram.readUInt8(start) === familyToNumber.ipv6 ? 'ipv6' : 'ipv4';
@@ -311,14 +314,15 @@ async function listMemories(client: NetlinkClient, name: string): Promise<string
     const [table, set] = [NFTA_SET_TABLE, NFTA_SET_NAME].map((type) =>
       parts.get(type)?.toString().slice(0, -1),
     );
-    if (isFilled && table === name) found.push(`${family} ${set}`);
+    const count = parts.get(NFTA_SET_COUNT)?.readUInt32BE() ?? null;
+    if (isFilled && table === name) found.set(`${family} ${set}`, count);
   });
   return found;
 }
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_GETSET = (NFNL_SUBSYS_NFTABLES << 8) | 10;
-const [NFTA_SET_TABLE, NFTA_SET_NAME, NFTA_SET_FLAGS] = [1, 2, 3];
+const [NFTA_SET_TABLE, NFTA_SET_NAME, NFTA_SET_FLAGS, NFTA_SET_COUNT] = [1, 2, 3, 20];
 const NFT_SET_EVAL = 0x20;
 
 async function changeElements(client: NetlinkClient, changes: readonly ElementChange[]): Promise<boolean> {

@@ -153,6 +153,11 @@ const cases: Readonly<Record<string, Case>> = {
     quiet: [{ [drained('1')]: '0+1x30', [drained('2')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 30],
   },
   VipnatServicesLeft: one(`vipnat_balancer_services_left${on('')}`, ['2x10', 6], ['0 1 1 0 0 0 0', 6]),
+  VipnatMemoryNearlyFull: one(
+    `vipnat_balancer_memory_used_ratio${on('')}`,
+    ['0.95x10', 6],
+    ['0.95 1 1 0.9 1 1 1', 6],
+  ),
   VipnatKindNotFollowed: {
     fires: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '0x10' }, 6, 1],
     quiet: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '1 0 0 0 1' }, 6],

@@ -102,6 +102,24 @@ const balancerChecks: Checks = {
       ),
     ),
   },
+  'service-memory-full': {
+    levels: ['warn'],
+    meaning: 'A memory of clients or connections of a Service is nearly full on this node.',
+    find: withActivity(({ fullMemories = [] }) =>
+      checkHost(
+        fullMemories.map((memory) => ({
+          title: `the memory ${memory} is nearly full`,
+          why:
+            'A full memory takes no new client or connection. With sessionAffinity, such a client may get another pod each time. With policy Local, such ' +
+            'a connection ends when the pods of its node are not ready. Very many clients fill a memory, or packets with invented sources.',
+          remedy: [
+            '# see who is in it: many sources with one port each are a flood',
+            `nft list map ${memory.replace('ipv4 ', 'ip vipnat-lb ').replace('ipv6 ', 'ip6 vipnat-lb ')} | head -50`,
+          ],
+        })),
+      ),
+    ),
+  },
   'balancer-lacks-nft': {
     levels: ['fail'],
     meaning: 'The balancer does not write its tables, and nft is missing here or older than 1.0.6.',

@@ -239,7 +239,8 @@ async function compareFull() {
     execFileSync('nft', ['-f', '-'], { input: `add element ip vipnat-lb ${name} { ${elements} }` });
   }
   read.bytes = 0;
-  return { full: memories.length, drifted: await programmer.compare(), bytes: read.bytes };
+  const counts = [...(await real.listMemories('vipnat-lb')).values()];
+  return { full: memories.length, counts, drifted: await programmer.compare(), bytes: read.bytes };
 }
 
 /** 300 Services with policy Local on ten nodes. */

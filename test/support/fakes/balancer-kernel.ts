@@ -19,6 +19,8 @@ export class FakeBalancerKernel implements Pick<
   /** Whether elements cannot be changed without a tool. */
   needsTool = false;
   lists = 0;
+  /** How many elements each memory has. */
+  memoryCount: number | null = null;
   /** Set: the next script is refused. */
   failure: Error | null = null;
   /** What nft refuses wherever it is in a script. */
@@ -35,10 +37,10 @@ export class FakeBalancerKernel implements Pick<
     return print(table, this.#tables.get(table));
   }
 
-  listMemories(name: string): Promise<readonly string[]> {
+  listMemories(name: string): Promise<ReadonlyMap<string, number | null>> {
     const sets = [...(this.#tables.get(`ip ${name}`)?.sets ?? [])];
     const dynamic = sets.filter(([, { declaration }]) => declaration.includes('dynamic'));
-    return Promise.resolve(dynamic.map(([set]) => `ipv4 ${set}`));
+    return Promise.resolve(new Map(dynamic.map(([set]) => [`ipv4 ${set}`, this.memoryCount])));
   }
 
   readHandles(name: string): Promise<Readonly<Record<Family, number | null>>> {

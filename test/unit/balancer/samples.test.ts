@@ -25,6 +25,7 @@ const state: BalancerState = {
   counts: { changes: 0, repairs: 0, failures: new Map() },
   outages: { out: new Set(['w2']), lost: new Set() },
   ...{ unheard: [], zone: null, endings: new Map(), isControllerAway: false },
+  memories: new Map([['ipv4 clients/default/web/tcp/80/60', 0.5]]),
   nodes: { asked: 3, probes: 12 },
 };
 
@@ -41,6 +42,7 @@ describe("a balancer's metrics", () => {
       'services{} 3',
       'services_left{} 1',
       'table_elements{} 40',
+      'memory_used_ratio{memory=ipv4 clients/default/web/tcp/80/60} 0.5',
       'mode{mode=direct} 1',
       'mode{mode=kube-proxy} 0',
       'mode{mode=none} 0',

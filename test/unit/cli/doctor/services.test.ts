@@ -61,6 +61,7 @@ const hosts: Readonly<Record<string, Partial<HostFacts>>> = {
   'a hanging balancer': acting({ behindMs: 180_000 }),
   'a balancer without API': acting({ isFollowing: false }),
   'an unheard node': acting({ unheard: ['w3 (10.0.0.23:10256)'] }),
+  'a full memory': acting({ fullMemories: ['ipv6 kept/default/web/tcp/80/60'] }),
   'a strict tunnel': wellBut({ strictTunnels: { value: ['flannel.1'] } }),
   'no keepalived': { ...wellHost, seatProcesses: { value: [] } },
   'a refused configuration': wellBut({
@@ -97,6 +98,7 @@ test.each(
     a hanging balancer          | balancer-hangs                | fail | has lasted for 3m00s
     a balancer without API      | balancer-without-api          | warn | does not follow the Kubernetes API
     an unheard node             | node-never-answered           | warn | node w3 (10.0.0.23:10256) does not answer
+    a full memory               | service-memory-full           | warn | nft list map ip6 vipnat-lb kept/default/web/tcp/80/60
     a strict tunnel             | services-behind-strict-tunnel | warn | flannel.1 drops packets
     no keepalived               | seats-keepalived-not-running  | fail | no keepalived runs with /run/vipnat-lb/keepalived.conf
     a refused configuration     | seats-configuration-refused   | fail | refused /run/vipnat-lb/keepalived.conf: (Line 4) unknown

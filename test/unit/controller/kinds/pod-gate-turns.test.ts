@@ -79,7 +79,11 @@ class GateWorld {
     const conditions = [{ type: 'ContainersReady', status: 'True' }];
     const status = { podIP, podIPs: [{ ip: podIP }], conditions };
     this.reasons[name] = 'wait';
-    return this.put('pods', `apps/${name}`, makePod(`apps/${name}`, { metadata, spec: { nodeName: node }, status }));
+    return this.put(
+      'pods',
+      `apps/${name}`,
+      makePod(`apps/${name}`, { metadata, spec: { nodeName: node }, status }),
+    );
   }
 
   put<S extends keyof Objects>(
