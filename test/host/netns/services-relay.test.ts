@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { waitUntil } from '../../support/host/vipnat.ts';
 import { families } from '../../../lib/net.ts';
+import { systemClock, sleep } from '../../../lib/clock.ts';
 import { outsider } from '../../support/network/layout.ts';
 import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 import {
@@ -24,6 +25,8 @@ const moreClients = Array.from({ length: 12 }, (_, at) => `10.77.0.${110 + at}`)
 /** The pods of a Service, of both families and for TCP and UDP. */
 const list = (name: string, states?: PodStates) => overPods(name, tcpAndUdp(podPort), families, states);
 
+const sctp = (port: number) => [{ port, name: 's', protocol: 'SCTP' }];
+
 const make = (name: string, port: number, spec: object = {}): ApiChange => [
   'Service',
   makeLoadBalancer(name, tcpAndUdp(port), { spec: { externalTrafficPolicy: 'Local', ...spec } }),
@@ -39,6 +42,36 @@ const connectCommand = `${process.execPath} -e '
   }));
   Promise.all(tried).then(() => console.log(JSON.stringify(failures)));'`;
 
+/** Reflected, least bit first. Source: RFC 9260, appendix A. */
+const castagnoli = 0x82f63b78;
+
+/** A packet of SCTP with an INIT from a port, as raw sockets send it: the kernel knows none of another checksum. Source: RFC 9260, 3.3.2. */
+function makeInit(from: number, to: number): string {
+  const packet = Buffer.alloc(32);
+  packet.writeUInt16BE(from, 0);
+  packet.writeUInt16BE(to, 2);
+  packet.set([1, 0, 0, 20, 0, 0, 0, 7, 0, 1, 0, 0, 0, 1, 0, 1], 12);
+  let sum = 0xffffffff;
+  for (const byte of packet) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) sum = (sum >>> 1) ^ (sum & 1 ? castagnoli : 0);
+  }
+  packet.writeUInt32LE(~sum >>> 0, 8);
+  return packet.toString('hex');
+}
+
+/** From the same ports each time, and to port 91. */
+const peerPorts = Array.from({ length: 12 }, (_, at) => 32_000 + at);
+const sendInits = `perl -MSocket -e 'socket(S, AF_INET, SOCK_RAW, 132) or die; for (@ARGV) {
+  send(S, pack("H*", $_), 0, sockaddr_in(0, inet_aton("${serviceVips.ipv4}"))) or die }' \
+  ${peerPorts.map((port) => makeInit(port, 91)).join(' ')}`;
+
+/** From which ports packets of SCTP reach a pod. Nothing answers. */
+const countSctp = `nft 'table inet seen {
+    set ports { type inet_service; flags dynamic; size 64; }
+    chain in { type filter hook prerouting priority -300; meta l4proto 132 add @ports { th sport } drop; }
+  }'`;
+
 /** What kube-proxy in ipvs mode with strictARP does with a Service's address, on every node. Its interface is down, of whatever type. */
 const bindAsIpvs = `echo 1 > /proc/sys/net/ipv4/conf/all/arp_ignore
   echo 2 > /proc/sys/net/ipv4/conf/all/arp_announce
@@ -52,7 +85,9 @@ describe('Services with policy Local, while m1 holds their address', () => {
       ...[make('local', 84), ...list('local')],
       ...[make('elsewhere', 87), ...list('elsewhere', { without: [0] })],
       ...[make('kept', 88, { sessionAffinity: 'ClientIP' }), ...list('kept')],
-      ...giveVips('local', 'elsewhere', 'kept'),
+      ['Service', makeLoadBalancer('peers', sctp(91), { spec: { externalTrafficPolicy: 'Local' } })],
+      ...overPods('peers', sctp(podPort)),
+      ...giveVips('local', 'elsewhere', 'kept', 'peers'),
     );
     for (const { node } of pods) await world.startBalancer(/default\/local is balanced/, { node });
   });
@@ -136,6 +171,29 @@ describe('Services with policy Local, while m1 holds their address', () => {
     expect({ held, errors, lost: sent - echoes }).toEqual({ held: 60, errors: {}, lost: 0 });
     await world.put(...list('kept'), ...list('local'));
     for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForAllNodes(id);
+  });
+
+  test('go to nodes with a ready pod by their INIT of SCTP, also from a port that was used before', async () => {
+    for (const { name } of pods) await world.shell(name, countSctp);
+    /** By pod, the ports whose INIT has reached it since the last time. */
+    const send = async () => {
+      await world.shell('client', sendInits);
+      const list = 'nft list set inet seen ports; nft flush set inet seen ports';
+      const seen: number[][] = [];
+      for (const { name } of pods) {
+        const [, text = ''] = /elements = \{([^}]*)/.exec(await world.shell(name, list)) ?? [];
+        seen.push((text.match(/\d+/g) ?? []).map(Number));
+      }
+      return seen;
+    };
+    const before = await send();
+    expect(before.flat().sort()).toEqual(peerPorts);
+    expect(before.filter((ports) => ports.length > 0).length).toBeGreaterThan(1);
+    await world.put(...overPods('peers', sctp(podPort), families, { unready: [0, 2] }));
+    await waitForOneNode('peers/sctp/91');
+    // A moment later the holder has forgotten what its own pod did not answer.
+    await sleep(systemClock, 1000);
+    for (let again = 0; again < 3; again += 1) expect(await send()).toEqual([[], peerPorts, []]);
   });
 
   test('are remembered for a minute at first, for half a minute after their end, and for long while they are open', async () => {

@@ -32,19 +32,6 @@ const slots = async (service: string) => [
     ?.elements ?? []),
 ];
 
-test.each([
-  ['TCP', 'tcp flags & (fin | syn | rst | ack) == syn jump forget/'],
-  // INIT is the only chunk of its packet: RFC 9260, 6.10.
-  ['SCTP', '@th,96,8 0x1 jump forget/'],
-  ['UDP', null],
-])('what begins a connection of %s asks nothing that is remembered', async (protocol, begins) => {
-  const id = `default/a/${protocol.toLowerCase()}/80`;
-  await update(['default/a', balance('default/a', 0, { relay, isHere: false, protocol })]);
-  const table = readTable(await kernel.listTable('ip vipnat-lb'), 'ipv4');
-  const { rules = [] } = table?.chains.get(`relay/${id}`) ?? {};
-  expect(rules.filter((rule) => rule.includes('forget/'))).toEqual(begins === null ? [] : [`${begins}${id}`]);
-});
-
 describe('tables', () => {
   test('are listed once, and then a Service costs one transaction that names no other', async () => {
     await update(['default/a', balance('default/a', 2)], ['default/bb', balance('default/bb', 2)]);
