@@ -194,6 +194,8 @@ const node = z.object({
   ),
 });
 
+type FoundNode = z.output<typeof node>;
+
 /** A Node of v1, as devices see it. Heartbeats change nothing of it. */
 export interface DeviceNode {
   readonly metadata: { readonly name: string; readonly resourceVersion: string };
@@ -214,22 +216,21 @@ export const deviceNodes: Resource<DeviceNode> = {
 /** Source: cluster-autoscaler, utils/taints, ToBeDeletedTaint. k8s.io/cloud-provider leaves such nodes out, too. */
 const leavingTaint = 'ToBeDeletedByClusterAutoscaler';
 
-function toDeviceNode({ metadata, spec, status }: z.output<typeof node>): DeviceNode {
-  const { name: own, resourceVersion } = metadata;
-  const isLeaving = (spec?.taints ?? []).some(({ key }) => key === leavingTaint);
-  const found = status?.conditions ?? [];
-  const ready = found.find(({ type }) => type === 'Ready')?.status;
-  const isUsable = !isLeaving && isWanted(metadata) && findEnding(found) === null;
+function toDeviceNode(node: FoundNode): DeviceNode {
+  const { metadata, status } = node;
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')?.status;
   return {
-    metadata: { name: own, resourceVersion },
+    metadata: { name: metadata.name, resourceVersion: metadata.resourceVersion },
     addresses: (status?.addresses ?? []).flatMap(({ type, address }) =>
       type === 'InternalIP' ? (parseAddress(address) ?? []) : [],
     ),
-    takesConnections: isUsable && ready === 'True',
-    isUnresponsive: isUsable && ready === 'Unknown',
+    takesConnections: ready === 'True' && isUsable(node),
+    isUnresponsive: ready === 'Unknown' && isUsable(node),
   };
 }
 
-function isWanted({ labels, deletionTimestamp }: z.output<typeof node>['metadata']): boolean {
-  return typeof deletionTimestamp !== 'string' && !Object.hasOwn(labels ?? {}, excludedNodeLabel);
+function isUsable({ metadata: { labels, deletionTimestamp }, spec, status }: FoundNode): boolean {
+  const isLeaving = typeof deletionTimestamp === 'string' || Object.hasOwn(labels ?? {}, excludedNodeLabel);
+  const isTainted = (spec?.taints ?? []).some(({ key }) => key === leavingTaint);
+  return !isLeaving && !isTainted && findEnding(status?.conditions ?? []) === null;
 }
