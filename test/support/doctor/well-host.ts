@@ -90,7 +90,7 @@ export const noServices: ServicesFacts = {
   keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
   cilium: null,
   calicoEbpf: null,
-  strictTunnels: { value: [] },
+  ...{ strictTunnels: { value: [] }, narrowTunnels: { value: [] } },
   ...{ cluster: unasked, webhook: unasked, poolUsers: unasked, gateWaits: unasked },
 };
 
