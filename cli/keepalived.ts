@@ -7,6 +7,7 @@ import {
   locateNotices,
   toPriority,
   renderConfiguration,
+  removeRoutes,
   nameInstance,
 } from '../lib/keepalived/write.ts';
 import { type Endpoint, type Address, isInSubnet, toAddressBytes } from '../lib/net.ts';
@@ -289,6 +290,7 @@ export function renderKeepalived({ node, instances, priority, advertMs, trackFil
       priority,
       advertMs,
       preempts: false,
+      ...(vip.family === 'ipv4' && { onAbsence: `/usr/bin/env ${removeRoutes} exact ${vip.text}` }),
       unicast,
       addresses: [`${vip.text}/${vip.family === 'ipv4' ? 32 : 128}`],
       excluded: [],

@@ -28,6 +28,7 @@ import {
   locateServingFile,
   listTmpfilesLines,
   toTmpfilesFolder,
+  removeRoutes,
 } from '../../lib/keepalived/write.ts';
 import { dirname } from 'node:path';
 import { toKeepalivedArguments } from '../keepalived.ts';
@@ -259,8 +260,8 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart=${words.map(quoteUnitWord).join(' ')}
-# keepalived must not follow the ended agent's last value. If another agent runs here, that agent writes the file.
-ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || ! test -e ${file} || echo 0 >${file}'
+# No local route may outlive the VIP here, and keepalived must not follow the ended agent's last value. If another agent runs here, both are that agent's.
+ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || { ${removeRoutes}; ! test -e ${file} || echo 0 >${file}; }'
 Restart=always
 RestartSec=2
 # Exit status 78 means bad configuration: a restart would not help.

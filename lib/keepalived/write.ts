@@ -153,6 +153,8 @@ interface VrrpInstance {
   readonly advertMs: number;
   /** How often its addresses are announced again, in seconds, where that is not as usual. */
   readonly refreshSeconds?: number;
+  /** A command that keepalived runs whenever this node is without the addresses, also at its own start and end. */
+  readonly onAbsence?: string;
   /** Whether it takes the addresses from a node of a lower priority that has them. */
   readonly preempts: boolean;
   /** Who gets the adverts, of the addresses' family; null for multicast. */
@@ -266,7 +268,8 @@ function renderGuard({ guard: { keyword, path, comment } }: KeepalivedConfigurat
 
 function renderInstance(instance: VrrpInstance, { guard }: KeepalivedConfiguration): string {
   const { name, device, vrid, priority, advertMs, preempts, unicast } = instance;
-  const { addresses, excluded, tracked, refreshSeconds: refresh } = instance;
+  const { addresses, excluded, tracked, refreshSeconds: refresh, onAbsence } = instance;
+  const events = onAbsence === undefined ? [] : ['backup', 'fault', 'stop'];
   return `
 vrrp_instance ${name} {
   state BACKUP
@@ -274,7 +277,7 @@ ${preempts ? '' : '  nopreempt\n'}  interface ${device}
   virtual_router_id ${vrid}
   priority ${priority}
   advert_int ${advertMs / 1000}
-${refresh === undefined ? '' : `  garp_master_refresh ${refresh}\n`}${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList(guard.keyword, ['serving'])}}
+${refresh === undefined ? '' : `  garp_master_refresh ${refresh}\n`}${events.map((event) => `  notify_${event} "${onAbsence}"\n`).join('')}${renderUnicast(unicast)}${renderList('virtual_ipaddress', addresses)}${renderList('virtual_ipaddress_excluded', excluded)}${renderList('track_interface', tracked)}${renderList(guard.keyword, ['serving'])}}
 `;
 }
 
@@ -322,6 +325,12 @@ export function locateSeatFiles(runDir: string): SeatFiles {
   const paths = Object.entries(seatFileNames).map(([file, name]) => [file, join(runDir, name)]);
   return Object.fromEntries(paths) as SeatFiles;
 }
+
+/**
+ * Takes away the local routes that an agent left as it was killed (docs/adr/0020): all, or with `exact 10.0.0.50` those of a VIP. For a shell.
+ * `lib/kernel/forwarding.ts` marks them with this number.
+ */
+export const removeRoutes = 'ip -4 route flush table local proto 118';
 
 /** The file that says to keepalived whether this node can serve, in the folder of `--run-dir`. */
 export function locateServingFile(runDir: string): string {

@@ -1,7 +1,7 @@
 import { vips, addressOf } from '../../support/network/layout.ts';
 import { KeepalivedHosts } from './keepalived-hosts.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startAgent } from '../../support/host/vipnat.ts';
+import { startAgent, type Agent } from '../../support/host/vipnat.ts';
 import { waitUntil } from '../../support/jest/waiting.ts';
 import { test, expect } from '@jest/globals';
 import { once } from 'node:events';
@@ -13,12 +13,14 @@ const other = 'm2';
 const args = [...bothVips, '--endpoints', allEndpoints];
 
 let keepaliveds: KeepalivedHosts;
+let agents: Agent[];
 
 const cluster = useCluster('each test', async () => {
   keepaliveds = new KeepalivedHosts(cluster, args);
+  agents = [];
   for (const name of [holder, other]) {
     await keepaliveds.prepare(name);
-    await startAgent(cluster, name, args);
+    agents.push(await startAgent(cluster, name, args));
   }
 });
 
@@ -59,3 +61,19 @@ test('a keepalived that is killed keeps VIP and route; the next one gives both a
   expectUnharmed(report);
   await waitForNoRoute(holder);
 });
+
+test.each(['ends', 'is told to leave'])(
+  'a killed agent leaves its route to a keepalived that %s: one host answers ARP',
+  async (how) => {
+    const keepalived = keepaliveds.start(holder);
+    await keepaliveds.waitForVips(holder);
+    await waitForSource(holder);
+    await agents[0]?.stop('SIGKILL');
+    expect((await listRoutes(holder))[0]).toBe(sourceRoute);
+    keepaliveds.start(other);
+    if (how === 'ends') keepalived.kill();
+    else await cluster.shell(holder, 'echo 1 >/run/vipnat/keepalived/serving');
+    await keepaliveds.waitForVips(other);
+    await waitForNoRoute(holder);
+  },
+);

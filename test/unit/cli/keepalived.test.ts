@@ -271,6 +271,8 @@ describe('the configuration', () => {
     ]);
     const group = 'vrrp_sync_group vipnat {\n  group {\n    vip-10.0.0.50\n    vip-10.0.0.51\n  }\n}\n';
     expect(text.endsWith(group)).toBe(true);
+    const removal = /notify_(?:backup|fault|stop) ".* flush table local proto 118 exact 10\.0\.0\.5[01]"$/gm;
+    expect(text.match(removal)).toHaveLength(6);
     expect(render()).not.toMatch(/vrrp_sync_group|unicast/);
   });
 
