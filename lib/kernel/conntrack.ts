@@ -27,7 +27,8 @@ export async function deleteFlows({ vip, backend, isHalfOpen }: FlowSelection): 
   const text = formatEndpoint(backend);
   const isChosen = (flow: SeenFlow) =>
     formatEndpoint(flow.backend) === text && !(isHalfOpen && flow.isAnswered);
-  const forgotten = await withNetlinkClient('netfilter', (client) => forgetFlows(client, vip, isChosen));
+  const choice = { ...vip, isHalfOpen };
+  const forgotten = await withNetlinkClient('netfilter', (client) => forgetFlows(client, choice, isChosen));
   return forgotten.reduce((sum, { count }) => sum + count, 0);
 }
 
@@ -160,8 +161,11 @@ const mappedPrefix = Buffer.from('00000000000000000000ffff', 'hex');
 /** Takes a connection, what makes the key by which the kernel finds exactly this entry, and what tells who opened it. Must not throw. */
 type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer, readClient: () => string | null) => void;
 
-/** Which connections: those that were sent to another address than they asked for, also those that go where they asked, or all of TCP that asked for an endpoint. */
-export type ConnectionChoice = 'translated' | 'all' | Endpoint;
+/**
+ * Which connections: those that were sent to another address than they asked for, also those that go where they asked, or all of TCP that asked
+ * for an endpoint. Of these perhaps those alone that have no answer: few, beside tens of thousands that a busy VIP has ended.
+ */
+export type ConnectionChoice = 'translated' | 'all' | (Endpoint & { readonly isHalfOpen?: boolean });
 
 /**
  * Shows TCP, UDP and SCTP connections of both families, whoever sent them where they go, as the
@@ -257,15 +261,8 @@ function renderChoice(choice: ConnectionChoice): Buffer {
   switch (choice) {
     case 'all':
       return header;
-    case 'translated': {
-      const status = Buffer.alloc(4);
-      status.writeUInt32BE(IPS_DST_NAT);
-      return Buffer.concat([
-        header,
-        renderAttribute(CTA_STATUS, status),
-        renderAttribute(CTA_STATUS_MASK, status),
-      ]);
-    }
+    case 'translated':
+      return Buffer.concat([header, renderStatus(IPS_DST_NAT, IPS_DST_NAT)]);
     default: {
       header.writeUInt8(familyToNumber[choice.family]);
       const flags = Buffer.alloc(4);
@@ -274,9 +271,20 @@ function renderChoice(choice: ConnectionChoice): Buffer {
         header,
         renderAttribute(CTA_TUPLE_ORIG, renderDestination(choice), true),
         renderAttribute(CTA_FILTER, renderAttribute(CTA_FILTER_ORIG_FLAGS, flags), true),
+        ...(choice.isHalfOpen === true ? [renderStatus(0, IPS_SEEN_REPLY)] : []),
       ]);
     }
   }
+}
+
+/** Those whose status has these bits of a mask, and no others of it. */
+function renderStatus(bits: number, mask: number): Buffer {
+  const attributes = [CTA_STATUS, CTA_STATUS_MASK].map((type, at) => {
+    const value = Buffer.alloc(4);
+    value.writeUInt32BE([bits, mask][at] ?? 0);
+    return renderAttribute(type, value);
+  });
+  return Buffer.concat(attributes);
 }
 
 /** The part of a tuple that `askedFlags` are about. */
