@@ -275,7 +275,7 @@ export function renderKeepalived({ node, instances, priority, advertMs, trackFil
     routerId: node,
     // VRRPv2 has whole seconds only. IPv6 has version 3 in any case.
     version: advertMs % 1000 === 0 ? 2 : 3,
-    globals: [],
+    globals: ['enable_script_security'],
     notices,
     guard: {
       keyword: 'track_file',
