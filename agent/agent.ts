@@ -218,7 +218,7 @@ export class Agent {
       this.#loop.stop(),
       this.#monitor.stopCounting(),
       this.#drain.stop(),
-      this.#serving.release(),
+      this.#drain.isLeaving().then((isLeaving) => this.#serving.release(isLeaving)),
       this.#localClients.stop(),
       this.#weights?.stop(),
     ]);

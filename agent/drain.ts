@@ -1,4 +1,4 @@
-import { type DrainStore, type Drain, createDrainStore } from '../lib/files.ts';
+import { type DrainStore, type Drain, createDrainStore, overwriteFile } from '../lib/files.ts';
 import { type DrainRule, createDrainRule } from '../lib/kernel/iptables.ts';
 import { type Clock, systemClock, Pause } from '../lib/clock.ts';
 import { type GivenUpVipsPorts, GivenUpVips } from './vip-holder.ts';
@@ -258,15 +258,21 @@ export async function drainHost(
 }
 
 /**
- * Ends the drain of this host. Without an agent it removes the rule itself. Answers whether this host was drained.
+ * Ends the drain of this host. Without an agent it removes the rule itself, and keepalived may go by the track file again. Answers whether this
+ * host was drained.
  * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
  */
-export async function undrainHost({ stateDir }: Pick<Config, 'stateDir'>): Promise<boolean> {
+export async function undrainHost(
+  { stateDir }: Pick<Config, 'stateDir'>,
+  trackFile: string,
+): Promise<boolean> {
   const store = createDrainStore(stateDir);
   const wasDrained = (await store.load()) !== null;
   await store.save(null);
-  if ((await askAgentDrain()) === null) await createDrainRule().write([]);
-  else await waitForAgent(store.location, (now) => now.since === null);
+  if ((await askAgentDrain()) === null) {
+    if (wasDrained) await overwriteFile(trackFile, '0\n').catch(() => undefined);
+    await createDrainRule().write([]);
+  } else await waitForAgent(store.location, (now) => now.since === null);
   return wasDrained;
 }
 

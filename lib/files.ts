@@ -124,6 +124,12 @@ function toDate(text: string): Date | null {
 
 const { O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_WRONLY } = constants;
 
+/** Writes over the beginning of a file that is there. Rejects, as node:fs does, where it is not, and for a link. */
+export async function overwriteFile(location: string, text: string): Promise<void> {
+  const file = await open(location, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
+  await file.write(text, 0).finally(() => file.close());
+}
+
 /** A file that was removed meanwhile is not made again: that would drain the host again. Its time stays, which may be its date. */
 async function append(location: string, text: string): Promise<void> {
   const file = await open(location, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK).catch(ignoreMissing);

@@ -121,7 +121,7 @@ async function undrainThisHost({ config, options, stdout, stderr }: UndrainConte
     return exitStatuses.done;
   }
   const { undrainHost } = await import('../../agent/main.ts');
-  const wasDrained = await undrainHost(config);
+  const wasDrained = await undrainHost(config, locateServingFile(config.runDir));
   stderr(
     wasDrained
       ? `${nameNode(config)} is no longer drained. Its apiserver gets new connections after three good answers\n`

@@ -244,7 +244,7 @@ function renderFiles(installation: Installation): HostFile[] {
   return [
     { path: `${folders.units}/vipnat.service`, text: `${head}\n${renderService(installation)}` },
     { path: `${folders.tmpfiles}/vipnat.conf`, text: `${head}\n${renderTmpfiles(config)}` },
-    { path: `${folders.units}/keepalived.service.d/vipnat.conf`, text: `${head}\n${keepalivedDropIn}` },
+    { path: `${folders.units}/keepalived.service.d/vipnat.conf`, text: `${head}\n${renderDropIn(config)}` },
   ];
 }
 
@@ -260,8 +260,9 @@ StartLimitIntervalSec=0
 
 [Service]
 ExecStart=${words.map(quoteUnitWord).join(' ')}
-# No local route may outlive the VIP here, and keepalived must not follow the ended agent's last value. If another agent runs here, both are that agent's.
-ExecStopPost=-/bin/sh -c 'grep -q "@vipnat-agent$$" /proc/net/unix || { ${removeRoutes}; ! test -e ${file} || echo 0 >${file}; }'
+# No local route may outlive the VIP here. keepalived must not follow the ended agent's last value, unless this host is drained.
+# If another agent runs here, both are that agent's.
+ExecStopPost=-/bin/sh -c '${hasAgent} || { ${removeRoutes}; ! test -e ${file} || ${isLeaving(stateDir)} || echo 0 >${file}; }'
 Restart=always
 RestartSec=2
 # Exit status 78 means bad configuration: a restart would not help.
@@ -325,14 +326,25 @@ ${[...listTmpfilesLines(runDir), toTmpfilesFolder(stateDir)].join('\n')}
 `;
 }
 
-/** keepalived starts all the same when it fails. */
-const keepalivedDropIn = `[Unit]
+const hasAgent = 'grep -q "@vipnat-agent$$" /proc/net/unix';
+
+/** Whether this host is drained, and its VIPs are to leave it: for a shell. */
+function isLeaving(stateDir: string): string {
+  return `{ test -e ${stateDir}/drained && ! grep -q vip-stays ${stateDir}/drained; }`;
+}
+
+/** keepalived starts all the same when one of these fails. */
+function renderDropIn({ runDir, stateDir }: Installation['config']): string {
+  return `[Unit]
 After=systemd-tmpfiles-setup.service
 
 [Service]
 # Without the file from tmpfiles.d/vipnat.conf, keepalived would ignore the agent until a reload.
 ExecStartPre=-+/bin/systemd-tmpfiles --create vipnat.conf
+# At a boot, a drained host does not take the VIP before its agent runs.
+ExecStartPre=-+/bin/sh -c '${hasAgent} || { ${isLeaving(stateDir)} && echo 1 >${locateServingFile(runDir)}; }'
 `;
+}
 
 /** A word of ExecStart= as systemd.service(5) takes it apart: % and $ stand for something there. */
 function quoteUnitWord(word: string): string {

@@ -1,7 +1,7 @@
 import { join, dirname } from 'node:path';
 import type { Clock, Cancel } from '../clock.ts';
 import { VipnatError, describeCause } from '../errors.ts';
-import { replaceFile, type GuardView } from '../files.ts';
+import { readIfThere, replaceFile, overwriteFile, type GuardView } from '../files.ts';
 
 /** Where keepalived says what state its instances are in, in the folder of `--run-dir`: a named pipe that it makes itself. */
 export function locateNotices(runDir: string): string {
@@ -416,7 +416,7 @@ export class GuardWatch {
 
 /** Notified of changes of the track file, and of writes to it that failed. */
 export interface ServingListener {
-  /** The file's value changed; a first value that says that the node can serve is no change. */
+  /** The file's value changed, or had to be written again; a first value that says that the node can serve is no change. */
   changed(isServing: boolean): void;
   /** The file could not be written, for the first time in a row. */
   notWritten(problem: VipnatError): void;
@@ -434,8 +434,9 @@ export class ServingKeeper {
   readonly #report: ServingListener;
   readonly #guard: GuardWatch;
   #wanted = true;
-  /** The value in the file; null until this agent wrote it. */
+  /** The value in the file as last seen; null before that, and where there is none. */
   #written: boolean | null = null;
+  #reported = true;
   #isFailing = false;
   #nextTry = -Infinity;
   #writing: Promise<void> | null = null;
@@ -463,33 +464,37 @@ export class ServingKeeper {
   keep(isServing: boolean): void {
     this.#guard.keep();
     this.#wanted = isServing;
-    if (this.#writing !== null || isServing === this.#written || this.#clock.now() < this.#nextTry) return;
+    if (this.#writing !== null || this.#clock.now() < this.#nextTry) return;
     this.#writing = this.#write().finally(() => (this.#writing = null));
   }
 
   /**
    * Ends when the file says that this node can serve: nobody judges that any more. Also where nothing was written, as an
-   * agent that was killed before may have left the contrary there (ADR 18).
+   * agent that was killed before may have left the contrary there (ADR 18). Of a host whose VIPs are to leave it, the file stays as it is.
    */
-  async release(): Promise<void> {
+  async release(isLeaving: boolean): Promise<void> {
     this.#guard.stop();
     await this.#writing;
-    if (this.#written === true) return;
+    if (isLeaving) return;
     this.#nextTry = -Infinity;
     this.keep(true);
     await this.#writing;
   }
 
-  /** Until what was wanted last is there, or it fails. */
+  /** Until what was wanted last is there, or it fails. Others may have removed the file or written it: keepalived goes by that. */
   async #write(): Promise<void> {
     try {
-      while (this.#written !== this.#wanted) {
+      const before = this.#written;
+      this.#written = await this.#file.read();
+      let isLost = before !== null && this.#written !== before;
+      do {
         const isServing = this.#wanted;
         // With weight 0, whatever is not 0 is a fault.
-        await this.#file.write(isServing ? 0 : 1);
-        if (isServing !== (this.#written ?? true)) this.#report.changed(isServing);
+        if (this.#written !== isServing) await this.#file.write(isServing ? 0 : 1);
         this.#written = isServing;
-      }
+        if (isLost || isServing !== this.#reported) this.#report.changed(isServing);
+        [isLost, this.#reported] = [false, isServing];
+      } while (this.#reported !== this.#wanted);
       this.#isFailing = false;
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
@@ -506,6 +511,8 @@ export interface TrackFile {
   readonly location: string;
   /** Whether keepalived follows it. Never rejects. */
   readonly view: () => Promise<GuardView>;
+  /** Whether the number in it is 0; null where there is none, or it cannot be read. Never rejects. */
+  read(): Promise<boolean | null>;
   /**
    * Replaces the number in it, whole or not at all. One at a time.
    * @throws VipnatError TRACK_FILE_NOT_WRITTEN
@@ -518,9 +525,18 @@ export function createTrackFile(location: string, view: TrackFile['view']): Trac
   return {
     location,
     view,
+    async read() {
+      const text = await readIfThere(location, { refusesLink: true }).catch(() => null);
+      return text === null || text.trim() === '' ? null : Number(text) === 0;
+    },
     async write(value) {
+      const text = `${value}\n`;
       try {
-        await replaceFile(location, `${value}\n`, { isOwnFolder: true });
+        await replaceFile(location, text, { isOwnFolder: true }).catch(async (error: unknown) => {
+          // A full disk has no place for another file, and one byte in this one needs none.
+          if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+          await overwriteFile(location, text);
+        });
       } catch (error) {
         const next = "keepalived keeps using the file's last value, and everything else works";
         const message = `writing ${location} failed (${describeCause(error)}). ${next}`;

@@ -13,10 +13,18 @@ export class FakeTrackFile implements TrackFile {
   guard: Awaited<ReturnType<TrackFile['view']>> = { isWatched: null };
   readonly view = () => Promise.resolve(this.guard);
 
+  /** What is in it: others write, too. */
+  content: number | null = null;
+
+  read(): Promise<boolean | null> {
+    return Promise.resolve(this.content === null ? null : this.content === 0);
+  }
+
   write(value: number): Promise<void> {
     this.attempts += 1;
     if (this.problem !== null) return Promise.reject(this.problem);
     this.values.push(value);
+    this.content = value;
     return Promise.resolve();
   }
 }

@@ -235,6 +235,7 @@ function createHost(): Steps {
       if (how === 'staying') drain.vipStaysSince = since;
       started = await begin(drain);
     },
+    stop: () => world().agent.stop(),
     mark: () => (asked = world().link.asked.length),
     /** So many questions for the VIP since the mark: at least, and at most. */
     asked: (text) => {
@@ -286,7 +287,10 @@ describe('a host', () => {
     'has its rule back at the next look after another program removed or edited it, and is written to for nothing else':
       'start drained; harm removed; harm edited; quiet 300000',
     'that is drained keeps the VIP where no apiserver on another host takes connections':
-      'start drained; others refusing; wait 5000; track 0',
+      'start drained; others refusing; wait 5000; track 0; stop; track 0',
+    'that is drained does not take the VIP again where its agent ends, or is started for a moment':
+      'start drained; track 1; stop; track 1; tracked 1',
+    'whose VIP stays may hold it also where its agent ends': 'start staying; stop; track 0',
     'whose rule cannot be written says so once, and tries again':
       'start; break nft is not on this host; wait 180000; warns 1 ^nft; problem nft is not on this host; mend; drain; ' +
       'wait 120000; check drained',

@@ -61,6 +61,21 @@ describe('keepalived is told', () => {
   );
 });
 
+test.each([
+  ['0', 0],
+  ['nothing', null],
+])('where somebody else writes %s into the track file, the next sync writes it again', async (_, other) => {
+  const start = 'before; proxy m1 m2 m3; start; m1 refusing; wait 2000; told 0 1';
+  const host = await play(start, onMaster({ isForwarding: false }));
+  const { trackFile, agent } = host.running;
+  trackFile.content = other;
+  await host.clock.advance(61_000);
+  expect([trackFile.values, trackFile.content]).toEqual([[0, 1, 1], 1]);
+  expect(agent.state.keepalived).toMatchObject({ isServing: false, isReported: true });
+  await host.clock.advance(120_000);
+  expect(trackFile.values).toEqual([0, 1, 1]);
+});
+
 test('a track file that cannot be written is said once and tried once a minute; everything else works', async () => {
   const host = await play('before; proxy m1 m2 m3; start', onMaster());
   const { trackFile } = host.running;
