@@ -1,5 +1,5 @@
 import { readIfThere, type GuardView } from '../files.ts';
-import { readFile, stat, readdir } from 'node:fs/promises';
+import { readFile, stat, readdir, readlink } from 'node:fs/promises';
 import { type HostProcess, listProcesses, type InterfaceAddress } from '../kernel/host.ts';
 import {
   ForeignRoot,
@@ -9,7 +9,7 @@ import {
   type Statement,
 } from './configuration.ts';
 import { hostname } from 'node:os';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { parseAddress, familyToBits, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
@@ -39,7 +39,7 @@ export async function findRunning({
   try {
     const name = (await read(`${pid}/comm`)).trim();
     const words = (await read(`${pid}/cmdline`)).split('\0');
-    if (name !== keepalivedName || findNamedFile(words) !== file) return null;
+    if (name !== keepalivedName || findNamedFile(words, await readFolder(pid)) !== file) return null;
     return { pid: Number(pid), ...(await readAge(pid)) };
   } catch {
     // It has ended meanwhile.
@@ -108,7 +108,7 @@ export async function partKeepalived(
 }
 
 async function isOfSeats({ name, pid, arguments: words }: HostProcess): Promise<boolean> {
-  const path = name === keepalivedName ? findNamedFile(words) : null;
+  const path = name === keepalivedName ? findNamedFile(words, await readFolder(pid)) : null;
   if (path === null) return false;
   const root = await ForeignRoot.of(pid);
   const text = await root.read(path).catch(() => null);
@@ -138,14 +138,14 @@ export async function readConfiguration(
 ): Promise<KeepalivedConfiguration> {
   const running = processes.find(({ name }) => name === keepalivedName);
   const words = running?.arguments ?? [];
-  const id = findValue(words, '-i', '--config-id') ?? hostname().replace(/\..*/, '');
+  const id = readOptions(words).get('config-id') ?? hostname().replace(/\..*/, '');
   const read = async (root: ForeignRoot, path: string): Promise<KeepalivedConfiguration> => {
     const whole = await readWhole(root, path, id);
     if (whole === null) return { path, text: null, files: [] };
     return { path, text: expandConfiguration(whole.text, id), files: whole.files };
   };
   if (running !== undefined) {
-    const named = findNamedFile(words);
+    const named = findNamedFile(words, await readFolder(running.pid));
     const own = await read(await ForeignRoot.of(running.pid), named ?? keepalivedFile);
     if (named !== null || own.text !== null) return own;
   }
@@ -153,16 +153,51 @@ export async function readConfiguration(
   return host.text === null ? await read(ForeignRoot.own, keepalivedFile) : host;
 }
 
-/** The file of `-f FILE` or `--use-file=FILE` (keepalived(8)); null where none is named by its whole path. */
-export function findNamedFile(words: readonly string[]): string | null {
-  const file = findValue(words, '-f', '--use-file');
-  return file?.startsWith('/') === true ? file : null;
+/** The whole path of the configuration file that a command line names (keepalived(8)), started in a folder; null where it names none. Pure. */
+export function findNamedFile(words: readonly string[], folder: string): string | null {
+  const file = readOptions(words).get('use-file');
+  return file === undefined ? null : resolve(folder, file);
 }
 
-function findValue(words: readonly string[], short: string, long: string): string | null {
-  const index = words.findIndex((word) => word === short || word === long);
-  const text = words.find((word) => word.startsWith(`${long}=`))?.slice(long.length + 1);
-  return text ?? (index < 0 ? null : (words[index + 1] ?? null));
+/** The folder of a process: that of the root for one that may not be asked. */
+async function readFolder(pid: number | string): Promise<string> {
+  return await readlink(`/proc/${pid}/cwd`).catch(() => '/');
+}
+
+/** The options of keepalived 2.2.7 that take a value; of those with `null` it is optional, and attached if there is one. */
+const letterToOption: Readonly<Record<string, string | null>> = {
+  ...{ f: 'use-file', i: 'config-id', p: 'pid', r: 'vrrp_pid', c: 'checkers_pid', b: 'bfd_pid', u: 'umask' },
+  ...{ S: 'log-facility', A: 'snmp-agent-socket', s: 'namespace', g: null, t: null, M: null },
+};
+
+/** The long ones: any beginning that no other has stands for one. */
+const longOptions = [
+  ...Object.values(letterToOption).filter((name) => name !== null),
+  ...['vrrp', 'check', 'no_bfd', 'all', 'all-config', 'log-console', 'log-detail', 'log-file', 'no-syslog'],
+  ...['flush-log-file', 'release-vips', 'dont-release-vrrp', 'dont-release-ipvs', 'dont-respawn'],
+  ...['dont-fork', 'dump-conf', 'address-monitoring', 'snmp', 'core-dump', 'core-dump-pattern', 'signum'],
+  ...['config-test', 'genhash', 'version', 'help'],
+];
+
+const withValue = new Set([...Object.values(letterToOption), 'signum']);
+
+/** By getopt_long(3): letters in one word, values attached or in the next word, the last one of several. The program is the first word. */
+function readOptions(words: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  const rest = words.slice(1);
+  for (let word = rest.shift(); word !== undefined && word !== '--'; word = rest.shift()) {
+    const [, long, value] = /^--([^=]+)(?:=([^]*))?$/.exec(word) ?? [];
+    const [, letter = '', attached = ''] = /^-[^-]*?([fiprcbuSAsgtM])([^]*)$/.exec(word) ?? [];
+    const name = long === undefined ? letterToOption[letter] : completeOption(long);
+    if (typeof name !== 'string' || !withValue.has(name)) continue;
+    found.set(name, (long === undefined ? attached || undefined : value) ?? rest.shift() ?? '');
+  }
+  return found;
+}
+
+function completeOption(text: string): string | undefined {
+  const [first, ...others] = longOptions.filter((name) => name.startsWith(text));
+  return first === text || others.length === 0 ? first : others.find((name) => name === text);
 }
 
 /** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */
@@ -173,17 +208,39 @@ export function findInstance(text: string, address: string): KeepalivedView['ins
 }
 
 /**
- * Whether the instance with this address follows a file: its track_file names one that is declared with that path. Null
- * when there is no such instance.
+ * How an instance goes by a file with 1 in it: with a fault it gives its address up, with a weight its priority alone changes. That moves no
+ * address from a master with nopreempt.
  */
-export function followsFile(text: string, address: string, path: string): boolean | null {
+export type Tracking = 'fault' | 'weight' | 'none';
+
+/**
+ * How the instance with this address follows a file, by itself or by its group. Null when there is no such instance. See keepalived.conf(5); the
+ * weights were tried with 2.2.7.
+ */
+export function findTracking(text: string, address: string, path: string): Tracking | null {
   const statements = parseStatements(text);
   const instance = listBlocks(statements, 'vrrp_instance').find((one) => holdsAddress(one, address));
   if (instance === undefined) return null;
-  const isPath = (one: Statement) => readLast(one, 'file')?.[1] === path;
   const declared = ['track_file', 'vrrp_track_file'].flatMap((keyword) => listBlocks(statements, keyword));
-  const names = declared.filter(isPath).map(({ words }) => words[1]);
-  return listItems(instance, 'track_file').some(([name]) => names.includes(name));
+  const nameToWeight = new Map(
+    declared
+      .filter((one) => readLast(one, 'file')?.[1] === path)
+      .map((one) => [one.words[1], readLast(one, 'weight')?.[1] ?? '1']),
+  );
+  const listWeights = (owner: Statement) =>
+    listItems(owner, 'track_file').flatMap(([name, keyword, weight]) => {
+      const usual = nameToWeight.get(name);
+      return usual === undefined ? [] : [Number(keyword === 'weight' ? weight : usual)];
+    });
+  const groups = listBlocks(statements, 'vrrp_sync_group').filter((group) =>
+    listItems(group, 'group').some(([name]) => name === instance.words[1]),
+  );
+  // "ignoring weight from tracked file serving due to SYNC group"
+  const isPlain = groups.some((group) => readLast(group, 'sync_group_tracking_weight') === undefined);
+  const own = listWeights(instance).map((weight) => (isPlain ? 0 : weight));
+  const weights = [...own, ...groups.flatMap(listWeights)];
+  if (weights.some((weight) => weight === 0 || weight < -253)) return 'fault';
+  return weights.length === 0 ? 'none' : 'weight';
 }
 
 /** An instance of a configuration: what others on the network can meet of it. */
@@ -286,9 +343,11 @@ export async function viewGuard(
     const { others: processes } = await partKeepalived(here);
     if (!processes.some(({ name }) => name === keepalivedName)) return { isWatched: null };
     const { path, text } = await readConfiguration(processes, hostFile);
-    const follows = addresses.map((address) => followsFile(text ?? '', address, file));
-    if (follows.every((one) => one === null)) return { isWatched: null };
-    if (follows.includes(false)) return { isWatched: false, cause: `${path} does not name it` };
+    const trackings = addresses.map((address) => findTracking(text ?? '', address, file));
+    if (trackings.every((one) => one === null)) return { isWatched: null };
+    if (trackings.includes('none')) return { isWatched: false, cause: `${path} does not name it` };
+    if (trackings.includes('weight'))
+      return { isWatched: false, cause: `${path} lets it change the priority only` };
     return await viewWatch(processes, file);
   } catch {
     return { isWatched: null };

@@ -17,7 +17,7 @@ import {
   findInstance,
   computeVrid,
   type VrrpAdvert,
-  followsFile,
+  findTracking,
 } from '../../../lib/keepalived/read.ts';
 import { isKubeVip } from './rules.ts';
 import {
@@ -83,13 +83,17 @@ export const keepalivedChecks: Checks = {
         if (text === null) return { unknown: `${path} is not there` };
         if (!config.vips.some(({ address }) => findInstance(text, address) !== null))
           return { unknown: `${path} has no vrrp_instance with ${listAddresses(config)}` };
-        if (text.includes(file)) return null;
         const foreign = { path, files, text, processes: running };
-        return {
-          title: `keepalived does not follow ${file}`,
-          why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
-          remedy: trackServing(foreign, listOwn(config.vips), config.runDir),
-        };
+        return checkEach(listOwn(config.vips), noVip, (address) => {
+          const tracking = findTracking(text, address, file);
+          if (tracking === null || tracking === 'fault') return null;
+          const how = tracking === 'none' ? 'does not follow' : 'changes only its priority by';
+          return {
+            title: `keepalived ${how} ${file} for ${address}`,
+            why: 'The VIP stays on this node even if the agent reports that this node cannot serve.',
+            remedy: trackServing(foreign, [address], config.runDir),
+          };
+        });
       }),
   },
   'vrid-clash': {
@@ -151,6 +155,9 @@ export const keepalivedChecks: Checks = {
     /** See docs/adr/0018-track-file-of-a-killed-agent.md. */
     find: (facts) =>
       given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
+        const drain = findValue(facts.drain);
+        // As its operator wants it: `host-drained` reminds of that.
+        if (drain !== null && drain.vipStaysSince === null) return null;
         const file = locateServingFile(facts.config.runDir);
         if (isWatched === null || !isFollowed(facts, text)) return notFollowed(file);
         if (facts.agent !== null || content === null || Number(content) === 0) return null;
@@ -276,7 +283,7 @@ function reset(file: string): string {
 
 function isFollowed({ config }: HostFacts, text: string | null): boolean {
   const file = locateServingFile(config.runDir);
-  return text !== null && config.vips.some(({ address }) => followsFile(text, address, file) === true);
+  return text !== null && config.vips.some(({ address }) => findTracking(text, address, file) === 'fault');
 }
 
 function notFollowed(file: string): NotChecked {

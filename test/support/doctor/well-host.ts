@@ -32,6 +32,7 @@ export const keepalivedText = `vrrp_instance vip-10.77.0.50 {
 }
 track_file serving {
   file "/run/vipnat/keepalived/serving"
+  weight 0
 }
 `;
 

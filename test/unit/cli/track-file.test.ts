@@ -16,7 +16,9 @@ describe('a track file that says 1', () => {
     expect(await tell({ trackFile })).toEqual([]);
   });
 
-  test('is a failure where no agent could take it back', async () => {
+  test('is a failure where no agent could take it back, unless the host is drained', async () => {
+    const drain = { value: { since: new Date(), vipStaysSince: null } };
+    expect(await tell({ trackFile, agent: null, drain })).toMatchObject([{ code: 'agent-not-running' }]);
     const told = await tell({ trackFile, agent: null });
     const remedy = ['echo 0 > /run/vipnat/keepalived/serving'];
     expect(told).toMatchObject([

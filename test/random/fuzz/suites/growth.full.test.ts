@@ -12,7 +12,7 @@ import { parseObjects, listReferred } from '../../../../lib/kernel/nftables.ts';
 import { parseIpvs } from '../../../../lib/kube-proxy/ipvs.ts';
 import { withoutConnectionCounts } from '../../../../lib/kernel/watch.ts';
 import { parseListeners } from '../../../../lib/kernel/host.ts';
-import { parseCapture, findInstance, findWire, followsFile } from '../../../../lib/keepalived/read.ts';
+import { parseCapture, findInstance, findWire, findTracking } from '../../../../lib/keepalived/read.ts';
 import { parseMessages, parseAttributes } from '../../../../lib/kernel/netlink.ts';
 import { expandConfiguration, expandBraces, matchesGlob } from '../../../../lib/keepalived/configuration.ts';
 import { parseNotice } from '../../../../lib/keepalived/write.ts';
@@ -130,7 +130,7 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   tcpdump: parseCapture,
   netlink: (text) => parseMessages(Buffer.from(text)).map(({ data }) => parseAttributes(data, 8)),
   'keepalived.conf': (text) => [findInstance(text, '10.0.0.50'), findWire(text)],
-  'keepalived.conf, tracked': (text) => followsFile(text, '10.0.0.50', '/run/serving'),
+  'keepalived.conf, tracked': (text) => findTracking(text, '10.0.0.50', '/run/serving'),
   'keepalived.conf, expanded': (text) => expandConfiguration(text, 'm1'),
   'keepalived.conf, pattern': (text) => [expandBraces(text).length, matchesGlob(text, '*a*[0-9]?')],
   notice: (text) => parseNotice(`INSTANCE "${text}`),

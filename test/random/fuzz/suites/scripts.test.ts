@@ -202,7 +202,7 @@ testTarget('any keepalived.conf, line of its pipe and command line is read witho
     insist(found === null || (Number.isFinite(found.vrid) && !Number.isNaN(found.priority ?? 0)), 'numbers');
     const { masters, advertSeconds } = findWire(text);
     insist(masters.every((one) => text.includes(one)) && !Number.isNaN(advertSeconds ?? 0), 'peers, time');
-    insist(findNamedFile(text.split(/\s/))?.startsWith('/') !== false, 'a whole path');
+    insist(findNamedFile(text.split(/\s/), '/')?.startsWith('/') !== false, 'a whole path');
     for (const line of text.split('\n')) {
       const notice = parseNotice(line);
       insist(notice === null || line.includes(notice.instance), 'an instance that was named');

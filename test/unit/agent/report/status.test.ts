@@ -212,17 +212,33 @@ vrrp_instance B {
     expect(findInstance(text, '10.0.0.5')).toEqual({ vrid: 7, priority: null });
   });
 
-  test.each([
-    [
-      ['keepalived', '--vrrp', '--use-file=/run/vipnat/keepalived/keepalived.conf'],
-      '/run/vipnat/keepalived/keepalived.conf',
-    ],
-    [['keepalived', '-f', '/etc/other.conf', '-l'], '/etc/other.conf'],
-    [['keepalived', '--use-file', '/etc/other.conf'], '/etc/other.conf'],
-    [['keepalived', '-f', 'other.conf'], null],
-    [['keepalived', '--dont-fork'], null],
-  ])('is looked for where keepalived was told to look: %j', (words, file) => {
-    expect(findNamedFile(words)).toBe(file);
+  test('is looked for where keepalived was told to look, however that is written', () => {
+    const before = [
+      '',
+      '-Dl',
+      '-p x',
+      '-px',
+      '--pid x',
+      '--pi=-f',
+      '-t',
+      '-t-f/no',
+      '-g/f',
+      '-i-f',
+      '-f /no',
+    ];
+    const named = ['-f F', '-fF', '-nlf F', '-DPfF', '--use-file F', '--use-file=F', '--us F', '--use-f=F'];
+    const after = ['', '-nlP', '--vrrp', '-i /x', '-- -f /no'];
+    const files = [...['/etc/a.conf', 'a.conf', './a.conf', '../b/a.conf'].entries()];
+    const expected = ['/etc/a.conf', '/run/b/a.conf', '/run/b/a.conf', '/run/b/a.conf'];
+    for (const first of before)
+      for (const last of after)
+        for (const one of named)
+          for (const [at, file] of files) {
+            const line = `keepalived ${first} ${one.replace('F', file)} ${last}`.trim().split(/ +/);
+            expect([line, findNamedFile(line, '/run/b')]).toEqual([line, expected[at]]);
+          }
+    for (const line of ['keepalived --dont-fork', 'keepalived -- -f /no', 'keepalived -p -f/no'])
+      expect(findNamedFile(line.split(' '), '/run/b')).toBeNull();
   });
 
   test('says how masters reach each other', () => {

@@ -3,9 +3,9 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { once } from 'node:events';
-import { findRunning, reloadRunning } from '../../../../lib/keepalived/read.ts';
+import { findRunning, findTracking, reloadRunning } from '../../../../lib/keepalived/read.ts';
 
 let folder: TemporaryFolder;
 type Child = ChildProcessByStdio<null, Readable, null>;
@@ -23,9 +23,9 @@ afterEach(() => {
 /** A process of that name with these arguments, which prints a line when it starts and for each SIGHUP. */
 async function start(name: string, ...words: string[]): Promise<Child> {
   const path = join(folder.path, name);
-  symlinkSync('/bin/bash', path);
   const script = 'trap "echo read" HUP; echo up; while :; do sleep 0.05; done';
-  const child = spawn(path, ['-c', script, '--', ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
+  writeFileSync(path, `#!/bin/bash\n${script}\n`, { mode: 0o755 });
+  const child = spawn(path, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   children.push(child);
   await once(child.stdout, 'data');
   return child;
@@ -74,3 +74,27 @@ describe('the process that a pid file names', () => {
     },
   );
 });
+
+// As keepalived 2.2.7 did with each when the file became 1.
+test.each([
+  ['weight 0', '', 'track_file { f }', '', 'fault'],
+  ['', '', 'track_file { f }', '', 'weight'],
+  ['', '', 'track_file { f weight 0 }', '', 'fault'],
+  ['weight -254', '', 'track_file { f }', '', 'fault'],
+  ['weight 0', '', '', '', 'none'],
+  ['weight 0', 'track_file { f }', '', '', 'none'],
+  ['weight 0', '', '', 'track_file { f }', 'fault'],
+  ['', '', '', 'track_file { f }', 'weight'],
+  ['', '', 'track_file { f }', 'init_fail', 'fault'],
+  ['', '', 'track_file { f }', 'sync_group_tracking_weight', 'weight'],
+])(
+  'an instance follows a file with "%s": other "%s", own "%s", group "%s": %s',
+  (weight, other, own, group, how) => {
+    const text = `track_file f {\n file "/run/serving"\n ${weight}\n}
+    vrrp_instance O {\n virtual_ipaddress { 10.0.0.51 }\n ${other}\n}
+    vrrp_instance A {\n virtual_ipaddress { 10.0.0.50 }\n ${own}\n}
+    ${group === '' ? '' : `vrrp_sync_group G {\n group { A }\n ${group}\n}`}`;
+    expect(findTracking(text, '10.0.0.50', '/run/serving')).toBe(how);
+    expect(findTracking(text, '10.0.0.52', '/run/serving')).toBeNull();
+  },
+);
