@@ -12,6 +12,7 @@ import {
   familyToNumber,
 } from './netlink.ts';
 import type { LocalAddress, LocalRoutes } from './port.ts';
+import { readFile } from 'node:fs/promises';
 
 /**
  * Whether another host has an address already that this one is about to take.
@@ -263,6 +264,19 @@ export async function readAddresses(): Promise<LocalAddress[]> {
   return (await readPlacedAddresses()).map(({ family, address, device }) => ({ family, address, device }));
 }
 
+/** For how many milliseconds this host has had each of them, as the kernel tells. Rejects with NETLINK_FAILED. */
+export async function readAddressAges(): Promise<ReadonlyMap<string, number>> {
+  const messages = await withNetlinkClient('route', (client) => dumpBusyList(client, addressList));
+  const upMs = Number((await readFile('/proc/uptime', 'utf8')).split(' ')[0]) * 1000;
+  const ages = messages.flatMap((message) => {
+    // struct ifa_cacheinfo: when it was set is the third number, in hundredths of a second since the machine started.
+    const info = parseAttributes(message, ifaddrmsgBytes).get(IFA_CACHEINFO);
+    const sinceMs = info?.length === 16 ? info.readUInt32LE(8) * 10 : 0;
+    return parseAddressMessage(message).map(({ address }) => [address, upMs - sinceMs] as const);
+  });
+  return new Map(ages);
+}
+
 /** An address of this host, with how many of its bits name its subnet. */
 export type PlacedAddress = LocalAddress & Pick<IndexedAddress, 'prefixLength'>;
 
@@ -295,6 +309,7 @@ const RTM_NEWADDR = 20;
 const RTM_GETADDR = 22;
 const IFA_ADDRESS = 1;
 const IFA_LOCAL = 2;
+const IFA_CACHEINFO = 6;
 const IFA_FLAGS = 8;
 const IFA_F_DADFAILED = 0x08;
 const IFA_F_DEPRECATED = 0x20;

@@ -15,7 +15,7 @@ import {
   locateAttribute,
   findValueEnd,
 } from './netlink.ts';
-import { readAddresses } from './addresses.ts';
+import { readAddressAges } from './addresses.ts';
 import { readFile } from 'node:fs/promises';
 
 /**
@@ -33,16 +33,17 @@ export async function deleteFlows({ vip, backend, isHalfOpen }: FlowSelection): 
 }
 
 /**
- * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Where the VIP is elsewhere, only this host's
- * own can continue here. Others end without a packet that this host sees; its kernel keeps their entries for up to five days.
+ * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Of others than this host itself those count
+ * that had a packet since the VIP last came here. When it goes they end elsewhere, and the kernel keeps their entries for up to five days.
  */
 export async function countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
-  const own = new Set((await readAddresses()).map(({ address }) => address));
-  const isHere = own.has(vip.address);
+  const own = await readAddressAges();
+  // Idle times are whole seconds, and most clients connect again in the first one.
+  const termMs = (own.get(vip.address) ?? -Infinity) + 1000;
   const backendToCount = new Map<string, number>();
   await withNetlinkClient('netfilter', (client) =>
-    visitConnections(client, vip, ({ backend, isEstablished }, _, readClient) => {
-      if (!isEstablished || !(isHere || own.has(readClient() ?? ''))) return;
+    visitConnections(client, vip, ({ backend, isEstablished, idleMs = 0 }, _, readClient) => {
+      if (!isEstablished || !(idleMs <= termMs || own.has(readClient() ?? ''))) return;
       const text = formatEndpoint(backend);
       backendToCount.set(text, (backendToCount.get(text) ?? 0) + 1);
     }),

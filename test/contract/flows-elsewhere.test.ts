@@ -1,5 +1,6 @@
 /** What the fake does not know of connections: their clients, and that these open them again. */
 import { execFileSync } from 'node:child_process';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
@@ -14,8 +15,14 @@ test.each([
   const [vip, backend, client] = [toEndpoint(texts[0]), toEndpoint(texts[1]), texts[2]];
   await subject().trackFlow({ vip, backend, isHalfOpen: false }, 1);
   expect(await subject().kernel.countFlows(vip)).toEqual(new Map());
-  await subject().addAddress(client);
+  // The VIP comes back.
+  await setTimeout(2500);
+  await subject().addAddress(vip.address);
+  expect(await subject().kernel.countFlows(vip)).toEqual(new Map());
+  await subject().trackFlow({ vip, backend, isHalfOpen: false }, 2);
   expect(await subject().kernel.countFlows(vip)).toEqual(new Map([[texts[1], 1]]));
+  await subject().addAddress(client);
+  expect(await subject().kernel.countFlows(vip)).toEqual(new Map([[texts[1], 2]]));
 });
 
 test('connections that their clients opened again after they were listed stay', () => {

@@ -165,9 +165,9 @@ describeKernels((subject) => {
       { vip, backend: otherBackend, isHalfOpen: false },
       { vip: otherVip, backend, isHalfOpen: false },
     ];
+    await subject().addAddress(vip.address);
     for (const [number, flow] of flows.entries()) await subject().trackFlow(flow, number);
     const { kernel } = subject();
-    await subject().addAddress(vip.address);
     expect([...(await kernel.countFlows(vip))].toSorted()).toEqual([
       [formatEndpoint(backend), 2],
       [formatEndpoint(otherBackend), 1],

@@ -129,7 +129,8 @@ function toTrackedFlow({ vip, backend, isHalfOpen }: FlowSelection, number: numb
   const client = vip.family === 'ipv6' ? 'fd00::99' : '10.0.0.99';
   const port = String(20_000 + number);
   return [
-    ...['-I', '-p', 'tcp', '--timeout', '600'],
+    // As of an established one that just had a packet.
+    ...['-I', '-p', 'tcp', '--timeout', '432000'],
     ...(isHalfOpen ? ['--state', 'SYN_SENT'] : ['--state', 'ESTABLISHED', '--status', 'SEEN_REPLY,ASSURED']),
     ...['--orig-src', client, '--orig-port-src', port],
     ...['--orig-dst', vip.address, '--orig-port-dst', String(vip.port)],
