@@ -87,8 +87,8 @@ function mayPass(rules: readonly Rule[], packet: Packet): boolean {
 
 /**
  * Foreign chains that drop what is balanced and sent to apiservers on other hosts, and that no rule of vipnat can
- * overrule: an accept counts in its own chain only, and vipnat does not write to these (docs/adr/0013). Rules that
- * drop are not examined, only policies.
+ * overrule: an accept counts in its own chain only, and vipnat does not write to these (docs/adr/0013). By policies and last rules:
+ * rules that drop some packets are not examined.
  */
 export function findForeignDrops(
   chains: readonly ForwardChain[],

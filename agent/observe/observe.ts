@@ -65,7 +65,7 @@ export async function requirePassage(
   for (const { family, message } of closed) {
     const chain = dropping.find(({ table }) => table === `${familyToNft[family]} filter`);
     if (chain !== undefined) {
-      const passage = `nft add rule ${chain.table} ${chain.name} ct status dnat accept`;
+      const passage = `nft insert rule ${chain.table} ${chain.name} ct status dnat accept`;
       throw new VipnatError(
         'TABLE_INCOMPATIBLE',
         `${message}. ${chain.name} drops what vipnat would balance, unless its owner lets it pass: ${passage}`,

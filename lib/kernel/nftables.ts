@@ -402,31 +402,51 @@ async function describeRules(place: RulePlace): Promise<string | null> {
  * nft is missing. Each tool may take `limitMs`. Rejects as nft does.
  */
 export function createForwardLister(limitMs: number): () => Promise<readonly ForwardChain[]> {
-  const memory = new RuleMemory<boolean>();
-  /** A chain that goes meanwhile, or cannot be asked for, lets nothing pass. */
-  const letsPassTranslated = async ({ layer, table, name }: HookedChain) => {
-    if (![table, name].every(isNftName)) return false;
+  const memory = new RuleMemory<ReturnType<typeof judgeRules>>();
+  /** A chain that goes meanwhile, or cannot be asked for, leaves it to its policy. */
+  const judge = async ({ layer, table, name }: HookedChain) => {
+    if (![table, name].every(isNftName)) return 'policy';
     const words = ['list', 'chain', layer, table, name];
     const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
     const place = { family: layer, table, chain: name };
-    return await memory.recall(place, async () => passage.test(await runTool(call))).catch(() => false);
+    return await memory.recall(place, async () => judgeRules(await runTool(call))).catch(() => 'policy');
   };
   return async () => {
     const hooked = await listHookedChains(limitMs);
     return await settleAll(
       hooked
         .filter(({ isForward, type }) => isForward && type === 'filter')
-        .map(async (chain) => ({
-          table: `${chain.layer} ${chain.table}`,
-          name: chain.name,
-          isDropping: chain.isDropping && !(await letsPassTranslated(chain)),
-        })),
+        .map(async (chain) => {
+          const what = await judge(chain);
+          const isDropping = what === 'drop' || (what === 'policy' && chain.isDropping);
+          return { table: `${chain.layer} ${chain.table}`, name: chain.name, isDropping };
+        }),
     );
   };
 }
 
 /** The rule of a chain that `check` and `doctor` ask its owner for, with or without a counter and a comment. */
 const passage = /^\s+ct status dnat (?:counter packets \d+ bytes \d+ )?accept(?: comment ".*")?$/m;
+
+/**
+ * What the rules of a chain do to a new connection that was translated, as nft prints them. A rule that may accept some, or leads elsewhere,
+ * leaves it to the policy, as one that only some packets meet.
+ */
+function judgeRules(text: string): 'pass' | 'drop' | 'policy' {
+  if (passage.test(text)) return 'pass';
+  const rules = text.split('\n').filter((line) => line.startsWith('\t\t') && !line.startsWith('\t\ttype '));
+  const last = rules.pop() ?? '';
+  const mayDecide = (rule: string) =>
+    /\b(?:accept|return|jump|goto|vmap|queue)\b/.test(rule) && !harmless.test(rule);
+  return refusal.test(last) && !rules.some(mayDecide) ? 'drop' : 'policy';
+}
+
+/** A rule that meets every packet. */
+const refusal =
+  /^\s+(?:counter packets \d+ bytes \d+ )?(?:log (?:[a-z]+ (?:"[^"]*"|\w+) )*)?(?:drop|reject)\b/;
+
+/** A rule that meets no new connection from outside. */
+const harmless = /^\s+(?:ct state (?!.*(?:new|untracked))|iif(?:name)? "lo" )/;
 
 /** The families whose connections a table of nftables other than vipnat's and iptables-nft's translates. None where nft is missing. */
 export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {

@@ -226,7 +226,7 @@ export interface ForwardChain {
   /** Its table with the family: `inet firewall`. */
   readonly table: string;
   readonly name: string;
-  /** Whether what no rule of it decides about is dropped, and none of them lets pass whatever was translated. */
+  /** Whether its policy or its last rule drops what no rule decides about, and none of them lets pass whatever was translated. */
   readonly isDropping: boolean;
 }
 

@@ -12,6 +12,14 @@ add table ip6 open
 add chain ip6 open forward { type filter hook forward priority 10; policy accept; }
 add table ip mangling
 add chain ip mangling output { type route hook output priority 0; policy drop; }
+add table ip closed
+add chain ip closed forward { type filter hook forward priority 5; policy accept; }
+add rule ip closed forward ct state established,related accept
+add rule ip closed forward counter log prefix "no " drop
+add table ip part
+add chain ip part forward { type filter hook forward priority 5; policy accept; }
+add rule ip part forward tcp dport 6443 accept
+add rule ip part forward reject
 add table bridge link
 add chain bridge link forward { type filter hook forward priority 0; policy drop; }`;
 
@@ -22,13 +30,15 @@ const list = async () =>
     ({ table, name, isDropping }) => `${table} ${name} ${isDropping ? 'drops' : 'passes'}`,
   );
 
-test('chains hooked to forwarded packets are told, with what their policies do, and no others', async () => {
+test('chains hooked to forwarded packets are told, with what their policies and last rules do, and no others', async () => {
   await subject().runNft(tables);
   await subject().run('ipv4', 'nft', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');
   expect((await list()).toSorted()).toEqual([
     'bridge link forward drops',
     'inet firewall forward drops',
+    'ip closed forward drops',
     'ip filter FORWARD drops',
+    'ip part forward passes',
     'ip6 open forward passes',
   ]);
 });

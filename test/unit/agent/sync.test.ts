@@ -291,7 +291,7 @@ describe('a host whose iptables cannot show a table, as it holds a rule of nft',
     };
     await expect(bringChain(true)).rejects.toMatchObject({
       code: 'TABLE_INCOMPATIBLE',
-      message: expect.stringContaining('nft add rule ip filter FORWARD ct status dnat accept'),
+      message: expect.stringContaining('nft insert rule ip filter FORWARD ct status dnat accept'),
     });
     expect((await bringChain(false)).observation.dialect.value).toBe('nftables');
   });
