@@ -393,13 +393,12 @@ async function describeRules(place: RulePlace): Promise<string | null> {
  *
  * Goal: a read takes milliseconds and starts no tool while nothing of interest has changed.
  * Tension: nft reads all chains of the host first, and begins again at each commit of anybody (1.0.6). Only nft knows what a rule means.
- * Compromise: netlink tells the chains. What nft has printed of a chain that drops is remembered by the bytes of its rules. nft is asked for all
- * where netlink does not answer: it has more to say.
+ * Compromise: netlink tells the chains. What nft has printed of a chain is remembered by the bytes of its rules.
  */
 
 /**
  * Makes what lists chains for packets that this host forwards, iptables-nft's included, and remembers what their rules let pass. None where
- * nft is missing. Each tool may take `limitMs`. Rejects as nft does.
+ * nft is missing. Each tool may take `limitMs`. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED.
  */
 export function createForwardLister(limitMs: number): () => Promise<readonly ForwardChain[]> {
   const memory = new RuleMemory<ReturnType<typeof judgeRules>>();
@@ -412,13 +411,13 @@ export function createForwardLister(limitMs: number): () => Promise<readonly For
     return await memory.recall(place, async () => judgeRules(await runTool(call))).catch(() => 'policy');
   };
   return async () => {
-    const hooked = await listHookedChains(limitMs);
+    const hooked = await listHookedChains();
     return await settleAll(
       hooked
         .filter(({ isForward, type }) => isForward && type === 'filter')
         .map(async (chain) => {
           const what = await judge(chain);
-          const isDropping = what === 'drop' || (what === 'policy' && chain.isDropping);
+          const isDropping = what === 'drop' || (what === 'policy' && chain.policy === 'DROP');
           return { table: `${chain.layer} ${chain.table}`, name: chain.name, isDropping };
         }),
     );
@@ -449,8 +448,8 @@ const refusal =
 const harmless = /^\s+(?:ct state (?!.*(?:new|untracked))|iif(?:name)? "lo" )/;
 
 /** The families whose connections a table of nftables other than vipnat's and iptables-nft's translates. None where nft is missing. */
-export async function listTranslatedFamilies(limitMs = 10_000): Promise<ReadonlySet<Family>> {
-  const others = (await listHookedChains(limitMs)).filter(
+export async function listTranslatedFamilies(): Promise<ReadonlySet<Family>> {
+  const others = (await listHookedChains()).filter(
     ({ type, layer, table }) => type === 'nat' && table !== ownTable && (table !== 'nat' || layer === 'inet'),
   );
   return new Set(others.flatMap(({ layer }) => layerToFamilies[layer] ?? []));
@@ -463,55 +462,17 @@ const layerToFamilies: Readonly<Partial<Record<NftLayer, readonly Family[]>>> = 
   inet: ['ipv4', 'ipv6'],
 };
 
-/** A chain with a hook. */
-interface HookedChain {
-  readonly layer: NftLayer;
-  readonly table: string;
-  readonly name: string;
-  readonly type: string;
-  readonly isForward: boolean;
-  /** By its policy. */
-  readonly isDropping: boolean;
+type HookedChain = NftChain & { readonly layer: NftLayer };
+
+function isHooked(chain: NftChain): chain is HookedChain {
+  return chain.layer !== null && chain.type !== null;
 }
 
-async function listHookedChains(limitMs: number): Promise<readonly HookedChain[]> {
+/** Where chains change all the time, the last reading is as good as any. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED. */
+async function listHookedChains(): Promise<readonly HookedChain[]> {
   if (!isInPath('nft')) return [];
-  return (await askKernel()) ?? (await askNft(limitMs));
-}
-
-/** Null where the kernel does not answer, or chains change all the time. */
-async function askKernel(): Promise<readonly HookedChain[] | null> {
-  const asking = withRuleClients(({ short, long }) =>
-    readOneMoment(short, async () => (await listChains(long)).flatMap(toHooked), JSON.stringify),
-  );
-  return await orElse(asking, null);
-}
-
-function toHooked({ layer, table, name, type, policy, isForward }: NftChain): HookedChain[] {
-  if (type === null || layer === null) return [];
-  return [{ layer, table, name, type, isForward, isDropping: policy === 'DROP' }];
-}
-
-async function askNft(limitMs: number): Promise<readonly HookedChain[]> {
-  const words = ['-j', 'list', 'chains'];
-  const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
-  const { exitCode, stdout, stderr } = await execTool(call);
-  if (exitCode !== 0) throw toolFailed({ tool: `nft ${words.join(' ')}`, exitCode, stderr, input: '' });
-  return (parseObjects(stdout) as readonly ChainObject[]).flatMap(({ chain }) => {
-    if (chain?.type === undefined) return [];
-    const { family: layer, table, name, type, hook, policy } = chain;
-    return [{ layer, table, name, type, isForward: hook === 'forward', isDropping: policy === 'drop' }];
+  return await withRuleClients(async ({ short, long }) => {
+    const list = async () => (await listChains(long)).filter(isHooked);
+    return (await readOneMoment(short, list, JSON.stringify)) ?? (await list());
   });
-}
-
-/** As far as it matters here, see libnftables-json(5). */
-interface ChainObject {
-  readonly chain?: {
-    readonly family: NftLayer;
-    readonly table: string;
-    readonly name: string;
-    readonly hook?: string;
-    readonly type?: string;
-    readonly policy?: string;
-  };
 }
