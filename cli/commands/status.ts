@@ -131,8 +131,9 @@ function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
 }
 
 function describeInstance(vip: VipStatus): Part[] {
-  const { instance } = vip.keepalived;
-  if (!isKeepalivedSeen(vip)) return [{ text: 'none is seen here' }];
+  const { instance, isHidden = false } = vip.keepalived;
+  if (!isKeepalivedSeen(vip))
+    return [{ text: isHidden ? 'not seen from this container' : 'none is seen here' }];
   const state = toVrrpState(vip) ?? 'running, state not known';
   return [
     {

@@ -68,8 +68,10 @@ export function reloadRunning({ pid }: RunningKeepalived): boolean {
 
 /** keepalived on this host, as far as can be seen. */
 export interface KeepalivedView {
-  /** Whether a process of that name is seen: none is from a container that does not see the host's. */
+  /** Whether a process of that name is seen. */
   readonly isRunning: boolean;
+  /** Whether this container does not see the host's processes; not where left out. */
+  readonly isHidden?: boolean;
   /** What its configuration says of a VIP's instance; null where there is no such instance or no file. */
   readonly instance: { readonly vrid: number; readonly priority: number | null } | null;
 }
@@ -124,6 +126,8 @@ export async function findKeepalived(address: string, hostFile: string): Promise
   const { text } = await readConfiguration(processes, hostFile).catch(() => ({ text: null }));
   return {
     isRunning: processes.some(({ name }) => name === keepalivedName),
+    // Linux's own thread has this number where the host's processes are seen.
+    isHidden: (await readFile('/proc/2/comm', 'utf8').catch(() => '')) !== 'kthreadd\n',
     instance: findInstance(text ?? '', address),
   };
 }
@@ -164,22 +168,16 @@ async function readFolder(pid: number | string): Promise<string> {
   return await readlink(`/proc/${pid}/cwd`).catch(() => '/');
 }
 
-/** The options of keepalived 2.2.7 that take a value; of those with `null` it is optional, and attached if there is one. */
+/** The options of keepalived 2.2.7 that take a value. Where it is optional it is attached, and of no interest: null. */
 const letterToOption: Readonly<Record<string, string | null>> = {
   ...{ f: 'use-file', i: 'config-id', p: 'pid', r: 'vrrp_pid', c: 'checkers_pid', b: 'bfd_pid', u: 'umask' },
   ...{ S: 'log-facility', A: 'snmp-agent-socket', s: 'namespace', g: null, t: null, M: null },
 };
 
-/** The long ones: any beginning that no other has stands for one. */
-const longOptions = [
-  ...Object.values(letterToOption).filter((name) => name !== null),
-  ...['vrrp', 'check', 'no_bfd', 'all', 'all-config', 'log-console', 'log-detail', 'log-file', 'no-syslog'],
-  ...['flush-log-file', 'release-vips', 'dont-release-vrrp', 'dont-release-ipvs', 'dont-respawn'],
-  ...['dont-fork', 'dump-conf', 'address-monitoring', 'snmp', 'core-dump', 'core-dump-pattern', 'signum'],
-  ...['config-test', 'genhash', 'version', 'help'],
-];
+const withValue = [...Object.values(letterToOption).filter((name) => name !== null), 'signum'];
 
-const withValue = new Set([...Object.values(letterToOption), 'signum']);
+/** Others begin one of these. No further one is a beginning that getopt_long takes: it refuses those of several. */
+const withoutValue: readonly string[] = ['vrrp', 'check', 'snmp'];
 
 /** By getopt_long(3): letters in one word, values attached or in the next word, the last one of several. The program is the first word. */
 function readOptions(words: readonly string[]): ReadonlyMap<string, string> {
@@ -188,16 +186,14 @@ function readOptions(words: readonly string[]): ReadonlyMap<string, string> {
   for (let word = rest.shift(); word !== undefined && word !== '--'; word = rest.shift()) {
     const [, long, value] = /^--([^=]+)(?:=([^]*))?$/.exec(word) ?? [];
     const [, letter = '', attached = ''] = /^-[^-]*?([fiprcbuSAsgtM])([^]*)$/.exec(word) ?? [];
-    const name = long === undefined ? letterToOption[letter] : completeOption(long);
-    if (typeof name !== 'string' || !withValue.has(name)) continue;
+    const name =
+      long === undefined
+        ? letterToOption[letter]
+        : withValue.find((one) => one.startsWith(long) && !withoutValue.includes(long));
+    if (typeof name !== 'string') continue;
     found.set(name, (long === undefined ? attached || undefined : value) ?? rest.shift() ?? '');
   }
   return found;
-}
-
-function completeOption(text: string): string | undefined {
-  const [first, ...others] = longOptions.filter((name) => name.startsWith(text));
-  return first === text || others.length === 0 ? first : others.find((name) => name === text);
 }
 
 /** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */
