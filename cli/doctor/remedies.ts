@@ -1,9 +1,9 @@
 import type { HostProcess } from '../../lib/kernel/host.ts';
 import { locateServingFile, listTmpfilesLines } from '../../lib/keepalived/write.ts';
 import { quoteWords } from '../../lib/text.ts';
-import { findWire, keepalivedName } from '../../lib/keepalived/read.ts';
+import { findWire, keepalivedName, listInstanceNames } from '../../lib/keepalived/read.ts';
 import { dirname } from 'node:path';
-import { parseAddress, formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
+import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
 import { type Ruleset, splitRule, parseRule } from '../../lib/iptables/rules.ts';
 import type { HostFacts, NotChecked } from './facts.ts';
 import { formatRunOnce, formatRemoveOnly, listUnnamedVips } from '../findings.ts';
@@ -117,36 +117,16 @@ function reload(file: ForeignFile, runDir: string): string[] {
 
 function describeReload({ path, processes }: ForeignFile): string {
   const test = quoteWords(['keepalived', '--config-test', `--use-file=${path}`]);
-  // The first one started the others, and is the one that takes signals.
+  return `${test} && ${reloadKeepalived(processes)}`;
+}
+
+/** systemd knows the process by its unit; where there is none, as in a pod, a signal does the same. The first one started the others, and takes it. */
+export function reloadKeepalived(processes: readonly HostProcess[]): string {
   const [first] = processes
     .filter(({ name, isSurelyHere }) => name === keepalivedName && isSurelyHere)
     .sort((left, right) => left.pid - right.pid);
-  const unit = first === undefined ? null : findUnit(first);
-  if (first === undefined || unit !== null) return `${test} && systemctl reload ${unit ?? 'keepalived'}`;
-  return `${test} && kill -HUP ${first.pid}`;
-}
-
-/** The names of the vrrp_instances whose block has an address, see keepalived.conf(5). Pure and total. */
-export function listInstanceNames(text: string, address: string): string[] {
-  const bare = text.replaceAll(/[#!].*$/gm, '');
-  return [...bare.matchAll(/\bvrrp_instance\s+([^\s{}]+)\s*\{/g)].flatMap(
-    ({ index, 0: head, 1: name = '' }) => {
-      const words = takeBlock(bare.slice(index + head.length)).split(/[\s{}]+/);
-      const isIn = words.some((word) => parseAddress(word.replace(/\/\d+$/, ''))?.text === address);
-      return isIn ? [name] : [];
-    },
-  );
-}
-
-/** Up to the brace that closes it. */
-function takeBlock(text: string): string {
-  let depth = 1;
-  for (let at = 0; at < text.length; at += 1) {
-    if (text[at] === '{') depth += 1;
-    if (text[at] === '}') depth -= 1;
-    if (depth === 0) return text.slice(0, at);
-  }
-  return text;
+  const unit = first === undefined ? 'keepalived' : findUnit(first);
+  return unit === null ? `kill -HUP ${first?.pid}` : quoteWords(['systemctl', 'reload', unit]);
 }
 
 /** Has the kubelet restart this node's kube-proxy. */

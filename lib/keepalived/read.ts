@@ -1,6 +1,11 @@
 import { readIfThere, type GuardView } from '../files.ts';
 import { readFile, stat, readdir, readlink } from 'node:fs/promises';
-import { type HostProcess, listProcesses, type InterfaceAddress } from '../kernel/host.ts';
+import {
+  type HostProcess,
+  listProcesses,
+  isInFirstPidNamespace,
+  type InterfaceAddress,
+} from '../kernel/host.ts';
 import {
   ForeignRoot,
   readWhole,
@@ -126,8 +131,7 @@ export async function findKeepalived(address: string, hostFile: string): Promise
   const { text } = await readConfiguration(processes, hostFile).catch(() => ({ text: null }));
   return {
     isRunning: processes.some(({ name }) => name === keepalivedName),
-    // Linux's own thread has this number where the host's processes are seen.
-    isHidden: (await readFile('/proc/2/comm', 'utf8').catch(() => '')) !== 'kthreadd\n',
+    isHidden: !(await isInFirstPidNamespace()),
     instance: findInstance(text ?? '', address),
   };
 }
@@ -257,6 +261,12 @@ export function viewInstances(text: string): InstanceView[] {
     const device = readLast(instance, 'interface')?.[1] ?? '';
     return vrid === null ? [] : [{ name: instance.words[1] ?? '', device, vrid, addresses }];
   });
+}
+
+/** The names of the instances that hold an address. Pure and total. */
+export function listInstanceNames(text: string, address: string): string[] {
+  const holding = listInstances(text).filter((one) => holdsAddress(one, address));
+  return holding.map(({ words }) => words[1] ?? '');
 }
 
 function listInstances(text: string): Statement[] {

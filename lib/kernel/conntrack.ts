@@ -33,8 +33,8 @@ export async function deleteFlows({ vip, backend, isHalfOpen }: FlowSelection): 
 }
 
 /**
- * How many established connections to a VIP each backend has, by its text, see formatEndpoint. Of others than this host itself those count
- * that had a packet since the VIP last came here. When it goes they end elsewhere, and the kernel keeps their entries for up to five days.
+ * How many established connections to a VIP each backend has, by its text, see formatEndpoint. This host's own count, and those that had a packet
+ * since the VIP last came here. When it goes the rest ends elsewhere, and the kernel keeps its entries for up to five days.
  */
 export async function countFlows(vip: Endpoint): Promise<ReadonlyMap<string, number>> {
   const own = await readAddressAges();
@@ -164,7 +164,7 @@ type VisitConnection = (flow: SeenFlow, renderKey: () => Buffer, readClient: () 
 
 /**
  * Which connections: those that were sent to another address than they asked for, also those that go where they asked, or all of TCP that asked
- * for an endpoint. Of these perhaps those alone that have no answer: few, beside tens of thousands that a busy VIP has ended.
+ * for an endpoint. Of these perhaps those alone that have no answer: a few, where a busy VIP has tens of thousands that ended.
  */
 export type ConnectionChoice = 'translated' | 'all' | (Endpoint & { readonly isHalfOpen?: boolean });
 

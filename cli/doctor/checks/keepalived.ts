@@ -28,6 +28,7 @@ import {
   addInstance,
   trackServing,
   changeVrid,
+  reloadKeepalived,
 } from '../remedies.ts';
 import { quoteWords, formatAge } from '../../../lib/text.ts';
 import type { Config } from '../../../config/options.ts';
@@ -263,18 +264,10 @@ function describeDropped(
     remedy: [
       quoteWords(['mkdir', '-p', dirname(file)]),
       ...(agent === null ? [reset(file)] : []),
-      ...reload(running),
+      reloadKeepalived(running),
       ...makeAtBoot(config.runDir),
     ],
   };
-}
-
-/** systemd knows the process by its unit; where there is none, as in a pod, a signal does the same. */
-function reload(running: readonly HostProcess[]): string[] {
-  const [first] = running.filter(({ name }) => name === keepalivedName).sort((a, b) => a.pid - b.pid);
-  if (first === undefined) return [];
-  const [, unit] = /\/system\.slice\/([\w@.-]+\.service)$/.exec(first.group) ?? [];
-  return [unit === undefined ? `kill -HUP ${first.pid}` : quoteWords(['systemctl', 'reload', unit])];
 }
 
 function reset(file: string): string {

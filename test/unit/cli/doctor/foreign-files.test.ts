@@ -9,7 +9,7 @@ import {
 } from '../../../support/doctor/well-host.ts';
 import type { HostFacts } from '../../../../cli/doctor/facts.ts';
 import { describe, test, expect } from '@jest/globals';
-import { listInstanceNames } from '../../../../cli/doctor/remedies.ts';
+import { listInstanceNames } from '../../../../lib/keepalived/read.ts';
 
 /** As people write it, with more in it than vipnat knows of. */
 const handWritten = `global_defs {
