@@ -1,4 +1,4 @@
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { type FileHandle, readlink, readdir } from 'node:fs/promises';
 import { type ReadLimits, readIfThere, refuse } from '../files.ts';
 
@@ -115,6 +115,52 @@ const notOrdinary = 'no file';
 async function refuseProgram(file: FileHandle): Promise<void> {
   const { mode } = await file.stat();
   if ((mode & 0o111) !== 0) throw refuse(notOrdinary);
+}
+
+/** The whole path of the configuration file that a command line names (keepalived(8)), started in a folder; null where it names none. Pure. */
+export function findNamedFile(words: readonly string[], folder: string): string | null {
+  const file = readOptions(words).get('use-file');
+  return file === undefined ? null : resolve(folder, file);
+}
+
+/** The options of keepalived 2.2.7 that take a value. Where it is optional it is attached, and of no interest: null. */
+const letterToOption: Readonly<Record<string, string | null>> = {
+  ...{ f: 'use-file', i: 'config-id', p: 'pid', r: 'vrrp_pid', c: 'checkers_pid', b: 'bfd_pid', u: 'umask' },
+  ...{ S: 'log-facility', A: 'snmp-agent-socket', s: 'namespace', g: null, t: null, M: null },
+};
+
+const withValue = [...Object.values(letterToOption).filter((name) => name !== null), 'signum'];
+
+/** Others begin one of these. No further one is a beginning that getopt_long takes: it refuses those of several. */
+const withoutValue: readonly string[] = ['vrrp', 'check', 'snmp'];
+
+/**
+ * The values of long options by name, as getopt_long(3) reads them: letters in one word, values attached or in the next word, the last one of
+ * several. The program is the first word. Pure.
+ */
+export function readOptions(words: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  const rest = words.slice(1);
+  for (let word = rest.shift(); word !== undefined && word !== '--'; word = rest.shift()) {
+    const option = word.startsWith('--') ? readLong(word) : readLetters(word);
+    if (option !== null) found.set(option.name, option.value ?? rest.shift() ?? '');
+  }
+  return found;
+}
+
+/** One that takes a value, which is null where it is the next word. */
+type Option = { readonly name: string; readonly value: string | null } | null;
+
+function readLong(word: string): Option {
+  const [, long = '', value = null] = /^--([^=]+)(?:=([^]*))?$/.exec(word) ?? [];
+  const name = withValue.find((one) => one.startsWith(long));
+  return long === '' || name === undefined || withoutValue.includes(long) ? null : { name, value };
+}
+
+function readLetters(word: string): Option {
+  const [, letter = '', attached = ''] = /^-[^-]*?([fiprcbuSAsgtM])([^]*)$/.exec(word) ?? [];
+  const name = letterToOption[letter] ?? null;
+  return name === null ? null : { name, value: attached === '' ? null : attached };
 }
 
 /** keepalived reads lines of this length (MAXBUF of lib/parser.h), and replaces nothing that would make one longer. */

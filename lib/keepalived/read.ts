@@ -12,9 +12,11 @@ import {
   expandConfiguration,
   parseStatements,
   type Statement,
+  findNamedFile,
+  readOptions,
 } from './configuration.ts';
 import { hostname } from 'node:os';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { parseAddress, familyToBits, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
@@ -161,43 +163,9 @@ export async function readConfiguration(
   return host.text === null ? await read(ForeignRoot.own, keepalivedFile) : host;
 }
 
-/** The whole path of the configuration file that a command line names (keepalived(8)), started in a folder; null where it names none. Pure. */
-export function findNamedFile(words: readonly string[], folder: string): string | null {
-  const file = readOptions(words).get('use-file');
-  return file === undefined ? null : resolve(folder, file);
-}
-
 /** The folder of a process: that of the root for one that may not be asked. */
 async function readFolder(pid: number | string): Promise<string> {
   return await readlink(`/proc/${pid}/cwd`).catch(() => '/');
-}
-
-/** The options of keepalived 2.2.7 that take a value. Where it is optional it is attached, and of no interest: null. */
-const letterToOption: Readonly<Record<string, string | null>> = {
-  ...{ f: 'use-file', i: 'config-id', p: 'pid', r: 'vrrp_pid', c: 'checkers_pid', b: 'bfd_pid', u: 'umask' },
-  ...{ S: 'log-facility', A: 'snmp-agent-socket', s: 'namespace', g: null, t: null, M: null },
-};
-
-const withValue = [...Object.values(letterToOption).filter((name) => name !== null), 'signum'];
-
-/** Others begin one of these. No further one is a beginning that getopt_long takes: it refuses those of several. */
-const withoutValue: readonly string[] = ['vrrp', 'check', 'snmp'];
-
-/** By getopt_long(3): letters in one word, values attached or in the next word, the last one of several. The program is the first word. */
-function readOptions(words: readonly string[]): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  const rest = words.slice(1);
-  for (let word = rest.shift(); word !== undefined && word !== '--'; word = rest.shift()) {
-    const [, long, value] = /^--([^=]+)(?:=([^]*))?$/.exec(word) ?? [];
-    const [, letter = '', attached = ''] = /^-[^-]*?([fiprcbuSAsgtM])([^]*)$/.exec(word) ?? [];
-    const name =
-      long === undefined
-        ? letterToOption[letter]
-        : withValue.find((one) => one.startsWith(long) && !withoutValue.includes(long));
-    if (typeof name !== 'string') continue;
-    found.set(name, (long === undefined ? attached || undefined : value) ?? rest.shift() ?? '');
-  }
-  return found;
 }
 
 /** The vrrp_instance whose addresses hold this one, see keepalived.conf(5). Null when there is none. */

@@ -73,7 +73,7 @@ test.each([
   [['INPUT -i eth9 -j DROP', 'INPUT -s 192.0.2.0/24 -j DROP', 'INPUT -p tcp -m tcp --dport 22 -j DROP'], 0],
 ])("what keeps connections from this host's own apiserver is found: %s", async (rules, count) => {
   const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.addresses = [{ family: 'ipv4', address: '10.77.0.11', device: 'eth0' }];
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
   kernel.run('ipv4', 'nft', `*filter\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`);
   const found = findDropRules(await lookOnce(kernel, ordinaryConfig));
   const remedy = 'iptables-nft -I INPUT -p tcp --dport 6443 -j ACCEPT';

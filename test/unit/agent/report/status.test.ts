@@ -10,7 +10,8 @@ import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
 import { formatStatus } from '../../../../cli/commands/status.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
-import { findInstance, findNamedFile, findWire } from '../../../../lib/keepalived/read.ts';
+import { findInstance, findWire } from '../../../../lib/keepalived/read.ts';
+import { findNamedFile } from '../../../../lib/keepalived/configuration.ts';
 
 const dead = { state: 'dead', reason: 'connection refused', staleConnections: 'none' } as const;
 const three = '10.77.0.11:6443 10.77.0.12:6443 10.77.0.13:6443'.split(' ');
@@ -228,15 +229,16 @@ vrrp_instance B {
     ];
     const named = ['-f F', '-fF', '-nlf F', '-DPfF', '--use-file F', '--use-file=F', '--us F', '--use-f=F'];
     const after = ['', '-nlP', '--vrrp', '-i /x', '-- -f /no'];
-    const files = [...['/etc/a.conf', 'a.conf', './a.conf', '../b/a.conf'].entries()];
-    const expected = ['/etc/a.conf', '/run/b/a.conf', '/run/b/a.conf', '/run/b/a.conf'];
-    for (const first of before)
-      for (const last of after)
-        for (const one of named)
-          for (const [at, file] of files) {
-            const line = `keepalived ${first} ${one.replace('F', file)} ${last}`.trim().split(/ +/);
-            expect([line, findNamedFile(line, '/run/b')]).toEqual([line, expected[at]]);
-          }
+    const files = ['/etc/a.conf', '/run/b/a.conf', 'a.conf', './a.conf', '../b/a.conf'];
+    const lines = before.flatMap((first) => after.map((last) => [first, last] as const));
+    const choices = named.flatMap((one) => files.map((file) => [one.replace('F', file), file] as const));
+    for (const [first, last] of lines) {
+      for (const [one, file] of choices) {
+        const line = `keepalived ${first} ${one} ${last}`.trim().split(/ +/);
+        const path = file === files[0] ? file : files[1];
+        expect([line, findNamedFile(line, '/run/b')]).toEqual([line, path]);
+      }
+    }
     for (const line of ['keepalived --dont-fork', 'keepalived -- -f /no', 'keepalived -p -f/no'])
       expect(findNamedFile(line.split(' '), '/run/b')).toBeNull();
   });

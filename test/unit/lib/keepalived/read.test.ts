@@ -75,26 +75,23 @@ describe('the process that a pid file names', () => {
   );
 });
 
-// As keepalived 2.2.7 did with each when the file became 1.
+// As keepalived 2.2.7 did with each when the file became 1: of the file, the other instance, this one, and its group.
 test.each([
-  ['weight 0', '', 'track_file { f }', '', 'fault'],
-  ['', '', 'track_file { f }', '', 'weight'],
-  ['', '', 'track_file { f weight 0 }', '', 'fault'],
-  ['weight -254', '', 'track_file { f }', '', 'fault'],
-  ['weight 0', '', '', '', 'none'],
-  ['weight 0', 'track_file { f }', '', '', 'none'],
-  ['weight 0', '', '', 'track_file { f }', 'fault'],
-  ['', '', '', 'track_file { f }', 'weight'],
-  ['', '', 'track_file { f }', 'init_fail', 'fault'],
-  ['', '', 'track_file { f }', 'sync_group_tracking_weight', 'weight'],
-])(
-  'an instance follows a file with "%s": other "%s", own "%s", group "%s": %s',
-  (weight, other, own, group, how) => {
-    const text = `track_file f {\n file "/run/serving"\n ${weight}\n}
+  [['weight 0', '', 'track_file { f }', ''], 'fault'],
+  [['', '', 'track_file { f }', ''], 'weight'],
+  [['', '', 'track_file { f weight 0 }', ''], 'fault'],
+  [['weight -254', '', 'track_file { f }', ''], 'fault'],
+  [['weight 0', '', '', ''], 'none'],
+  [['weight 0', 'track_file { f }', '', ''], 'none'],
+  [['weight 0', '', '', 'track_file { f }'], 'fault'],
+  [['', '', '', 'track_file { f }'], 'weight'],
+  [['', '', 'track_file { f }', 'init_fail'], 'fault'],
+  [['', '', 'track_file { f }', 'sync_group_tracking_weight'], 'weight'],
+])('an instance with %j follows a file: %s', ([weight, other, own, group], how) => {
+  const text = `track_file f {\n file "/run/serving"\n ${weight}\n}
     vrrp_instance O {\n virtual_ipaddress { 10.0.0.51 }\n ${other}\n}
     vrrp_instance A {\n virtual_ipaddress { 10.0.0.50 }\n ${own}\n}
     ${group === '' ? '' : `vrrp_sync_group G {\n group { A }\n ${group}\n}`}`;
-    expect(findTracking(text, '10.0.0.50', '/run/serving')).toBe(how);
-    expect(findTracking(text, '10.0.0.52', '/run/serving')).toBeNull();
-  },
-);
+  expect(findTracking(text, '10.0.0.50', '/run/serving')).toBe(how);
+  expect(findTracking(text, '10.0.0.52', '/run/serving')).toBeNull();
+});
