@@ -9,7 +9,6 @@ import {
 } from '../../../support/doctor/well-host.ts';
 import type { HostFacts } from '../../../../cli/doctor/facts.ts';
 import { describe, test, expect } from '@jest/globals';
-import { listInstanceNames } from '../../../../lib/keepalived/read.ts';
 
 /** As people write it, with more in it than vipnat knows of. */
 const handWritten = `global_defs {
@@ -148,13 +147,4 @@ test('keepalived is not started by the example of its package, which holds other
   expect((await remediesOf(facts)).join('\n')).toContain(
     `move it away, and run vipnat doctor again: mv ${conf}`,
   );
-});
-
-test('an instance ends with its brace, and has its addresses by their value', () => {
-  expect(listInstanceNames(handWritten, '10.77.0.50')).toEqual(['VI_1']);
-  expect(listInstanceNames(handWritten, '10.77.0.9')).toEqual(['storage']);
-  expect(
-    listInstanceNames('vrrp_instance six {\n virtual_ipaddress { FD77:0::50/64 }\n}', 'fd77::50'),
-  ).toEqual(['six']);
-  expect(listInstanceNames('vrrp_instance open {', '10.0.0.1')).toEqual([]);
 });
