@@ -131,6 +131,7 @@ class WaitingKeys {
  * Compromise: turns are first come, first served within a group of keys, and groups come one after the other. A failure waits in a timer of its own, longer each time, and takes no turn
  * meanwhile; news about its object do not wait for that timer. Of many that fail, one a second is tried again: a server that is overloaded gets few
  * requests, and no key that has not failed waits for them. The first that succeeds brings others along.
+ * Turns that await no answer follow each other without an end of the event loop's turn: after some milliseconds timers and sockets come first.
  */
 
 /** What a turn came to. */
@@ -199,6 +200,9 @@ const retryPaceMs = 1000;
 /** So many are tried immediately when one has succeeded that had failed: what kept them from it may be over. */
 const broughtAlong = 5;
 
+/** So long turns follow each other before timers and sockets have theirs: a Lease is renewed, and a probe answered, in time. */
+const sliceMs = 10;
+
 /** Hands keys to workers from the start until `stop`. */
 export class KeyedQueue {
   readonly #options: KeyedQueueOptions;
@@ -216,6 +220,10 @@ export class KeyedQueue {
   #retriesUntil = -Infinity;
   #turns = 0;
   #failures = 0;
+  /** Since when turns follow each other. */
+  #busySince = -Infinity;
+  /** Null: it does not give way now. */
+  #cancelRest: Cancel | null = null;
   #isStopped = false;
   #onIdle: () => void = () => undefined;
 
@@ -231,7 +239,9 @@ export class KeyedQueue {
       this.#dirty.add(key);
       return;
     }
-    this.#waiting.add(key, this.#options.clock.now());
+    const now = this.#options.clock.now();
+    if (this.#working.size + this.#waiting.size === 0) this.#busySince = now;
+    this.#waiting.add(key, now);
     this.#work();
   }
 
@@ -254,6 +264,7 @@ export class KeyedQueue {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#waiting.clear();
+    this.#cancelRest?.();
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
     this.#retrying.clear();
@@ -261,14 +272,28 @@ export class KeyedQueue {
   }
 
   #work(): void {
-    const { workers } = this.#options;
+    const { workers, clock } = this.#options;
     while (this.#working.size < (typeof workers === 'number' ? workers : workers())) {
+      if (this.#givesWay()) return;
       const key = this.#waiting.take();
       if (key === null) return;
       this.#cancelDelay(key);
-      this.#working.set(key, this.#options.clock.now());
+      this.#working.set(key, clock.now());
       void this.#takeTurn(key);
     }
+  }
+
+  /** Whether timers and sockets come before the next turn. */
+  #givesWay(): boolean {
+    const { clock } = this.#options;
+    if (this.#cancelRest !== null) return true;
+    if (this.#waiting.size === 0 || clock.now() - this.#busySince < sliceMs) return false;
+    this.#cancelRest = clock.schedule(0, () => {
+      this.#cancelRest = null;
+      this.#busySince = clock.now();
+      this.#work();
+    });
+    return true;
   }
 
   async #takeTurn(key: string): Promise<void> {

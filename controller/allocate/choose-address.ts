@@ -13,7 +13,15 @@ import type { VirtualIp, AddressPool, AddressUser } from '../../lib/api/vipnat.t
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import type { JudgedPool } from '../cache/known.ts';
-import { readReleasedMs, listUsers, isInUse, isDeleted, isUsed, listCommonPorts } from '../cache/parts.ts';
+import {
+  readReleasedMs,
+  listUsers,
+  isInUse,
+  isDeleted,
+  isUsed,
+  listCommonPorts,
+  nameFamily,
+} from '../cache/parts.ts';
 import { isSelected } from '../../lib/api/endpoints.ts';
 import type { Namespace } from '../../lib/api/node.ts';
 import { listUnresponsiveOwners } from '../cache/leases.ts';
@@ -89,7 +97,8 @@ function findFormer(
 
 /**
  * Any address: one that Services with the same share key have, else of the pools in their order, those that wait to be given
- * again last, and of them the one that waits longest.
+ * again last, and of them the one that waits longest. Thousands of Services may wait for the same: what one of them has searched
+ * in vain, no other searches before an address may be free again.
  */
 export function chooseAny(request: Request, view: ClusterView): Choice | AllocationProblem {
   const pools = listPools(request, view, false).filter(
@@ -100,8 +109,10 @@ export function chooseAny(request: Request, view: ClusterView): Choice | Allocat
   if (shared !== null) return shared;
   const waiting: Choice[] = [];
   for (const pool of pools) {
-    const free = chooseFree(request, pool, { view, waiting });
-    if (free !== null) return free;
+    const found = searchPool(request, pool, view);
+    const [first] = found;
+    if (first?.existing === null) return first;
+    waiting.push(...found);
   }
   const [longest] = waiting.sort((one, other) => (toReleaseText(one) < toReleaseText(other) ? -1 : 1));
   const names = pools.map(({ pool }) => pool.metadata.name).join(', ');
@@ -138,8 +149,10 @@ function chooseShared(
   pools: readonly JudgedPool[],
   view: ClusterView,
 ): Choice | null {
-  const names = [...(view.shareKeyToVirtualIps.get(requests.shareKey) ?? [])].sort();
-  for (const name of names) {
+  const names = view.shareKeyToVirtualIps.get(requests.shareKey);
+  const question = toShareText({ service, requests, family }, pools);
+  if (names === undefined || view.exhausted.has(question)) return null;
+  for (const name of [...names].sort()) {
     const existing = view.virtualIps.get(name);
     const address = parseObjectName(name);
     if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
@@ -147,25 +160,42 @@ function chooseShared(
     if (pool !== undefined && findObstacle(service, address, { pool, view }) === null)
       return { address, pool: pool.pool.metadata.name, existing };
   }
+  view.exhausted.add(question);
   return null;
 }
 
-/** The first free address of a pool. The search notes those that wait to be given again. */
-function chooseFree(
-  { service, family }: Request,
-  judged: JudgedPool,
-  { view, waiting }: { readonly view: ClusterView; readonly waiting: Choice[] },
-): Choice | null {
+/** All that the answer rests on, of a Service that has none of these addresses. */
+function toShareText({ service, requests, family }: Request, pools: readonly JudgedPool[]): string {
+  const { ports, externalTrafficPolicy, selector } = service.spec;
+  const names = pools.map(({ pool }) => pool.metadata.name);
+  const { namespace } = service.metadata;
+  return JSON.stringify([
+    family,
+    requests.shareKey,
+    namespace,
+    ports,
+    externalTrafficPolicy,
+    selector,
+    names,
+  ]);
+}
+
+/** The first free address of a pool, alone; else all that wait to be given again. */
+function searchPool({ service, family }: Request, judged: JudgedPool, view: ClusterView): readonly Choice[] {
   const { pool, ranges } = judged;
+  const question = nameFamily(pool.metadata.name, family);
+  if (view.exhausted.has(question)) return [];
+  const waiting: Choice[] = [];
   for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
     const existing = view.virtualIps.get(toObjectName(address)) ?? null;
     if (existing !== null && existing.spec.services.length > 0) continue;
     if (findObstacle(service, address, { pool: judged, view }) !== null) continue;
     const choice = { address, pool: pool.metadata.name, existing };
-    if (existing === null) return choice;
+    if (existing === null) return [choice];
     waiting.push(choice);
   }
-  return null;
+  if (waiting.length === 0) view.exhausted.add(question);
+  return waiting;
 }
 
 /** Why a Service cannot have an address of a pool now; null when it can. */

@@ -142,6 +142,7 @@ export class Cache {
   readonly #vrids = new Reservations<number>(String);
   /** Null: something changed since it was made. */
   #reservedVrids: ReadonlySet<number> | null = null;
+  readonly #exhausted = new Set<string>();
   #candidates: CandidateNodes | null = null;
   /** Nodes to the version that they did not report in time. */
   readonly #overdue = new Map<string, string>();
@@ -239,6 +240,7 @@ export class Cache {
       generationVersions: this.#nameToGenerationVersion,
       candidates: this.#candidates,
       exclusions: this.#exclusions,
+      exhausted: this.#exhausted,
       takenAddresses: this.#deviceAddresses,
       reservedVrids: (this.#reservedVrids ??= new Set(this.#vrids)),
       // Only who writes can find out that another program does, too, and what the API refuses.
@@ -379,7 +381,9 @@ export class Cache {
   #notify<T>(news: News, watches: Watches<T>, change: Change<T>): void {
     for (const [kind, { toKeys, wakes }] of watches) {
       news.add(kind, toKeys?.(change, this.#known) ?? []);
-      news.wake(wakes?.(change, this.#known) ?? []);
+      const woken = wakes?.(change, this.#known) ?? [];
+      if (woken.includes('addresses')) this.#exhausted.clear();
+      news.wake(woken);
     }
   }
 
@@ -412,6 +416,8 @@ export interface ClusterView extends Known {
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */
   readonly exclusions: Pick<ExclusionStore, 'find' | 'listAddresses' | 'list'>;
+  /** Where a search for an address found none, since those who wait for addresses were last woken. Steps add to it: see `chooseAny`. */
+  readonly exhausted: Set<string>;
   /** Addresses of devices that somebody has. */
   readonly takenAddresses: Pick<DeviceAddresses, 'findFree'>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */

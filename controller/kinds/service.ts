@@ -183,14 +183,21 @@ export const service: Kind = {
   findReadPath: findVirtualIpPath,
 };
 
-/** What others wait for: that a Service which had an address, or has one, asks for something else. */
-function wakeWaiting(
-  { key, before, after }: Change<Service>,
-  { serviceToVirtualIps }: Known,
-): readonly WaitsFor[] {
-  const [was, is] = [before, after].map((each) => JSON.stringify([each?.spec, listPublishedTexts(each)]));
-  const isServed = serviceToVirtualIps.has(key) || listPublishedTexts(before).length > 0;
-  return isServed && was !== is ? ['addresses'] : [];
+/**
+ * What others wait for: an address that its status no longer has, and what decides who may share its address. All else of it shows in its
+ * VirtualIPs, or in what is excluded of a pool.
+ */
+function wakeWaiting(change: Change<Service>, known: Known): readonly WaitsFor[] {
+  const published = new Set(listPublishedTexts(change.after));
+  const names = [...(known.serviceToVirtualIps.get(change.key) ?? [])];
+  const isShared = names.some((name) => known.virtualIps.get(name)?.spec.shareKey !== '');
+  const isLeft = listPublishedTexts(change.before).some((text) => !published.has(text));
+  return isLeft || (isShared && isNews(change, getShared)) ? ['addresses'] : [];
+}
+
+/** What of a Service those that share its address depend on. */
+function getShared({ spec: { ports, selector, externalTrafficPolicy } }: Service): unknown {
+  return [ports, selector, externalTrafficPolicy];
 }
 
 /** Who has some VirtualIPs. */

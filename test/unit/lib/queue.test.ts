@@ -107,6 +107,26 @@ testSteps(() => start(1, 1, (key) => key.slice(0, 1)), {
     'turns 0 a0, 100 a1, 200 b0, 300 c0, 400 a2, 500 b1, 600 a3, 700 a4',
 });
 
+test.each([1, 4])('turns that await no answer let timers in between, with %i workers', async (workers) => {
+  const clock = new FakeClock();
+  let turns = 0;
+  const work = () => {
+    clock.stall(1);
+    turns += 1;
+    return Promise.resolve({ kind: 'done' } as const);
+  };
+  const queue = new KeyedQueue({ clock, random: () => 1, workers, work, onError: () => undefined });
+  const seen: number[] = [];
+  clock.schedule(5, () => seen.push(turns));
+  clock.schedule(500, () => seen.push(turns));
+  for (let key = 0; key < 1000; key += 1) queue.add(String(key));
+  await clock.advance(2000);
+  expect(turns).toBe(1000);
+  expect(seen[0]).toBeLessThanOrEqual(20);
+  expect(seen[1]).toBeLessThanOrEqual(520);
+  expect(clock.pending).toBe(0);
+});
+
 test('tries a failure again, each time after twice as long, at most 5 min; success forgets it', async () => {
   const { clock, queue, starts, results } = new Bench();
   results.set('a', { kind: 'failed' });

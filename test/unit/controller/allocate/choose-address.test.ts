@@ -6,8 +6,10 @@ import {
   nowMs,
   makeVirtualIp,
   toServiceKey,
+  makeCache,
+  publish,
 } from '../../../support/fakes/service-objects.ts';
-import { decide } from '../../../support/fakes/service-steps.ts';
+import { decide, getKind } from '../../../support/fakes/service-steps.ts';
 import { type AddressRange, parseRange } from '../../../../lib/net.ts';
 import { countTaken, walkAddresses } from '../../../../controller/allocate/choose-address.ts';
 
@@ -95,6 +97,58 @@ describe('a share key', () => {
   ] as const)('joins Services of one namespace, unless the pool says otherwise: %s, %s, %s', (...row) => {
     const [key, policy, isAcross, expected] = row;
     expect(look(key, policy, isAcross)).toContain(expected);
+  });
+});
+
+/** How many VirtualIPs turns of Services look up. */
+class Lookups<V> extends Map<string, V> {
+  count = 0;
+
+  override get(name: string): V | undefined {
+    this.count += 1;
+    return super.get(name);
+  }
+}
+
+describe('1,000 Services that wait for a full pool', () => {
+  const shareKey = 'web';
+  const takers = Array.from({ length: 256 }, (_, index) =>
+    makeVirtualIp(`10.0.9.${index}`, [`apps/t${index}`]),
+  );
+  const sharers = takers.map((one) => ({ ...one, spec: { ...one.spec, shareKey } }));
+  const annotations = { 'vipnat.io/share': shareKey };
+
+  test.each([
+    ['without a share key', takers, {}],
+    ['with one', sharers, { metadata: { annotations } }],
+  ])('search it once between two changes, %s', (_, virtualIps, parts) => {
+    const users = virtualIps.map((one, index) =>
+      makeService(`apps/t${index}`, { ...parts, status: publish(`10.0.9.${index}`) }),
+    );
+    const waiting = Array.from({ length: 1000 }, (_, index) => makeService(`apps/w${index}`, parts));
+    const pools = [makePool('pool', { addresses: ['10.0.9.0/24'] })];
+    const cache = makeCache({ services: [...users, ...waiting], pools, virtualIps });
+    const search = () => {
+      const view = cache.view(nowMs);
+      const lookups = new Lookups(view.virtualIps);
+      const steps = waiting.map(({ metadata: { name } }) =>
+        JSON.stringify(getKind('Service').next(`apps/${name}`, { ...view, virtualIps: lookups })),
+      );
+      const given = steps.filter((step) => step.includes('AddressAllocated')).length;
+      const none = steps.filter((step) => step.includes('PoolExhausted')).length;
+      expect(lookups.count).toBeLessThan(given * 300 + 2000);
+      return { given, none };
+    };
+    expect(search()).toEqual({ given: 0, none: 1000 });
+    const [first] = virtualIps;
+    const key = first?.metadata.name ?? '';
+    cache.take('virtualIps', { key, after: null });
+    cache.take('services', { key: 'apps/t0', after: null });
+    expect(search()).toEqual({ given: 0, none: 1000 });
+    // It was lost, and is back without a user: free.
+    cache.take('virtualIps', { key, after: makeVirtualIp('10.0.9.0', []) });
+    cache.take('virtualIps', { key, after: null });
+    expect(search()).toEqual({ given: 1000, none: 0 });
   });
 });
 

@@ -8,6 +8,7 @@ import {
   makeService,
   makeVirtualIp,
   makeNamespace,
+  publish,
 } from '../../../support/fakes/service-objects.ts';
 import { nodes, serviceCidrs } from '../../../../lib/api/node.ts';
 import { describe, test, expect } from '@jest/globals';
@@ -77,6 +78,19 @@ test('a Service whose ClusterIP is in no pool is no news for pools', () => {
   const { keys, wakes } = begin().take('services', put(service));
   expect(keys.map(({ kind }) => kind)).toEqual(['Service']);
   expect([...wakes]).toEqual([]);
+});
+
+test.each<[string, string, object, string[]]>([
+  ['a port of its own', '', { spec: { ports: [{ port: 81 }] } }, []],
+  ['a port where it shares its address', 'web', { spec: { ports: [{ port: 81 }] } }, ['addresses']],
+  ['an address that leaves its status', '', { status: publish() }, ['addresses']],
+  ['a label', 'web', { metadata: { labels: { a: 'b' } } }, []],
+])('those who wait for an address are woken by what can free one: %s', (_, shareKey, parts, woken) => {
+  const status = publish('10.0.9.10');
+  const virtualIps = [makeVirtualIp('10.0.9.10', ['apps/a'], { spec: { shareKey } })];
+  const cache = makeCache({ services: [makeService('apps/a', { status })], virtualIps });
+  const after = makeService('apps/a', { status, ...parts });
+  expect([...cache.take('services', { key: 'apps/a', after }).wakes]).toEqual(woken);
 });
 
 test('a node that may hold addresses of a pool now, or no longer, is news for the Services that have them', () => {
