@@ -152,6 +152,7 @@ export class Engine {
   readonly #waitsSince = new Map<string, { readonly life: string; readonly sinceMs: number }>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
   readonly #wakes = new Set<WaitsFor>();
+  #wokenAt = -Infinity;
   #cancelWake: Cancel = () => undefined;
   #hasBegun = false;
 
@@ -183,10 +184,12 @@ export class Engine {
     if (wakes.size === 0) return;
     const isPlanned = this.#wakes.size > 0;
     for (const wake of wakes) this.#wakes.add(wake);
+    if (isPlanned) return;
     const { group, clock } = this.#options;
-    if (group.wakeMs === 0) this.#wake();
-    else if (!isPlanned)
-      this.#cancelWake = clock.schedule(group.wakeMs, () => {
+    const waitMs = this.#wokenAt + group.wakeMs - clock.now();
+    if (waitMs <= 0) this.#wake();
+    else
+      this.#cancelWake = clock.schedule(waitMs, () => {
         this.#wake();
       });
   }
@@ -203,6 +206,7 @@ export class Engine {
   }
 
   #wake(): void {
+    this.#wokenAt = this.#options.clock.now();
     const view = this.#view;
     for (const [key, { waitsFor, isStill }] of this.#waits)
       if (isWoken(waitsFor, this.#wakes) && isStill?.(view) !== true) this.#queue.add(key);

@@ -87,14 +87,14 @@ const titles: Readonly<Partial<Record<string, string>>> = {
   deviceNodes: 'Node (for devices)',
 };
 
+/** Thousands of keys can wait for the same, and each report of a node, or each edit of a Service, can be news to all of them. */
+const wakeMs = 100;
+
 /** Services, their addresses, pools and devices. */
 export const serviceKinds: KindGroup = {
   kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
-  wakeMs: 0,
+  wakeMs,
 };
-
-/** Hundreds of pods can wait for the same nodes, and each report of a node is news to all of them. */
-const wakeMs = 100;
 
 /** Gates of pods: they begin when pods are known, too. */
 export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod], wakeMs };

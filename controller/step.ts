@@ -372,7 +372,7 @@ export interface Kind {
 /** Kinds whose keys have their turns in one queue. They begin when all that they watch is known. */
 export interface KindGroup {
   readonly kinds: readonly Kind[];
-  /** For how long what keys wait for is gathered before they are checked. */
+  /** Keys that wait are checked as soon as something happens that they wait for, and no sooner than this after the last time. */
   readonly wakeMs: number;
 }
 

@@ -37,7 +37,7 @@ import {
   listOfReport,
   listOfDevice,
 } from './pools.ts';
-import { listFirstLabel, Selection, CandidateNodes, noteSince } from './nodes.ts';
+import { listFirstLabel, Selection, CandidateNodes, NodesProgress, getStanding, noteSince } from './nodes.ts';
 import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
@@ -144,11 +144,13 @@ export class Cache {
   #reservedVrids: ReadonlySet<number> | null = null;
   readonly #exhausted = new Set<string>();
   #candidates: CandidateNodes | null = null;
+  readonly #progress = new NodesProgress();
   /** Nodes to the version that they did not report in time. */
   readonly #overdue = new Map<string, string>();
   /** What the change in progress concludes. */
   #areJudgedAgain = false;
   #changedPools: readonly string[] = [];
+  #areFurther = false;
 
   /** It answers for these kinds. */
   constructor(settings: Settings, kinds: readonly Watcher[]) {
@@ -192,6 +194,8 @@ export class Cache {
     this.#notify(news, watches, change);
     for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
     this.#changedPools = [];
+    if (this.#areFurther) news.wake(['nodes']);
+    this.#areFurther = false;
     this.#notifyJudgement(news);
     return news;
   }
@@ -215,7 +219,7 @@ export class Cache {
     const news = new News();
     if (nodeToVersion.size === 0) return news;
     for (const [node, version] of nodeToVersion) this.#overdue.set(node, version);
-    this.#candidates = null;
+    this.#forgetNodes();
     news.wake(['nodes']);
     return news;
   }
@@ -230,7 +234,7 @@ export class Cache {
 
   /** The objects at a date. They change with the cache. */
   view(nowMs: number): ClusterView {
-    this.#candidates ??= new CandidateNodes(this.#known, this.#overdue);
+    this.#candidates ??= new CandidateNodes(this.#known, this.#progress, this.#overdue);
     this.#noteDate(nowMs);
     for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
     this.#fresh.clear();
@@ -329,10 +333,12 @@ export class Cache {
       put(this.#sliceToSince, key, noteSince(change, this.#sliceToSince.get(key)));
     },
     leases: ({ before, after }) => {
-      if (before?.isProven !== after?.isProven) this.#candidates = null;
+      if (before?.isProven !== after?.isProven) this.#forgetNodes();
     },
-    livingReports: ({ key }) => {
-      this.#candidates = null;
+    livingReports: (change) => {
+      const { key, before, after } = change;
+      if (isNews(change, getStanding)) this.#forgetNodes();
+      else if (before !== null && after !== null) this.#moveNode(before, after);
       this.#reserveOfNode(key);
     },
     unresponsiveNodes: ({ key }) => {
@@ -346,6 +352,20 @@ export class Cache {
       this.#deviceAddresses.touch(listBoth(change, ({ addresses }) => addresses).flat());
     },
   };
+
+  #forgetNodes(): void {
+    this.#candidates = null;
+    this.#progress.clear();
+  }
+
+  /** A node has other versions. Whether a gate waits for one that is overdue depends on these. */
+  #moveNode(before: NodeReport, after: NodeReport): void {
+    this.#candidates = null;
+    this.#areFurther = this.#progress.move(before, after);
+    if (!this.#overdue.has(after.node)) return;
+    this.#areFurther = true;
+    this.#progress.clear();
+  }
 
   /** By its last report, as long as its Lease exists. */
   #reserveOfNode(node: string): void {
@@ -396,7 +416,7 @@ export class Cache {
   #notifyJudgement(news: News): void {
     if (!this.#areJudgedAgain) return;
     this.#areJudgedAgain = false;
-    this.#candidates = null;
+    this.#forgetNodes();
     this.#exclusions.reset();
     this.#conclude(news, 'judgements', '');
   }

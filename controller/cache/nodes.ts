@@ -22,12 +22,69 @@ export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): 
   );
 }
 
-type ProgressKind = Exclude<ReportedKind, 'endpointslices'>;
+type ProgressKind = Exclude<ReportedKind, 'endpointslices'> | 'announced';
 
-/** How far some nodes are: how many are waited for, and the oldest version that any of them is at. Null: some node has said none. */
+/** How far some nodes are with a kind: how many are waited for, and the oldest version that any of them is at. Null: some node has said none. */
 interface Progress {
+  readonly kind: ProgressKind;
   readonly nodes: number;
   readonly oldest: bigint | null;
+  /** The nodes that are at the oldest. */
+  readonly last: Set<string>;
+}
+
+/** What of a report decides who is waited for, and for what. Versions alone are the business of `NodesProgress`. */
+export function getStanding(report: NodeReport): unknown {
+  const { seats, mode, inUse, unsupported, unheld, left, dropping, announced } = report;
+  const isMute = announced === undefined;
+  return [seats, mode, inUse, unsupported, unheld, left, dropping, isMute, mayFollowEarly(report)];
+}
+
+/**
+ * How far nodes are, kept from one report to the next.
+ *
+ * Goal: hundreds of nodes report newer versions all the time, and that costs thousands of keys that wait for one other node nothing.
+ * Tension: what keys wait for is known to their steps alone.
+ * Compromise: each step asks here. Only a report that changes an answer wakes those who wait: they ask anew then.
+ */
+export class NodesProgress {
+  readonly #whoToProgress = new Map<string, Progress>();
+
+  /** Of these nodes, whose set has a name. */
+  find(who: string, kind: ProgressKind, list: () => readonly NodeReport[]): Progress {
+    return findOrAdd(this.#whoToProgress, `${kind} ${who}`, () => {
+      const reports = list();
+      const versions = reports.map((report) => readVersion(report, kind));
+      const oldest = versions.reduce((old, one) => (isBefore(one, old) ? one : old), versions[0] ?? null);
+      const last = reports.filter((_, index) => versions[index] === oldest);
+      return { kind, nodes: reports.length, oldest, last: new Set(last.map(({ node }) => node)) };
+    });
+  }
+
+  /** A node has other versions, and the same standing. Answers whether that changes what somebody was told. */
+  move(before: NodeReport, after: NodeReport): boolean {
+    const known = this.#whoToProgress.size;
+    for (const [who, { kind, oldest, last }] of this.#whoToProgress) {
+      const [was, is] = [readVersion(before, kind), readVersion(after, kind)];
+      const isOver = isBefore(oldest, is) && last.delete(after.node) && last.size === 0;
+      if (isOver || isBefore(is, was)) this.#whoToProgress.delete(who);
+    }
+    return this.#whoToProgress.size < known;
+  }
+
+  /** Others are waited for. */
+  clear(): void {
+    this.#whoToProgress.clear();
+  }
+}
+
+function readVersion({ programmed, announced }: NodeReport, kind: ProgressKind): bigint | null {
+  return toVersion(kind === 'announced' ? announced : programmed[kind]);
+}
+
+/** No version is before every other. */
+function isBefore(one: bigint | null, other: bigint | null): boolean {
+  return other !== null && (one === null || one < other);
 }
 
 /** How far nodes are with an endpoint that early EndpointSlices have. */
@@ -52,8 +109,7 @@ export class CandidateNodes {
   readonly #overdue: ReadonlyMap<string, string>;
   readonly #poolToReports = new Map<string, readonly NodeReport[]>();
   readonly #states = new Map<string, NodesState>();
-  /** `POOL KIND` to how far its nodes are. */
-  readonly #progress = new Map<string, Progress>();
+  readonly #progress: NodesProgress;
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
   readonly #textToReports = new Map<keyof ReportedTexts, ReadonlyMap<string, readonly NodeReport[]>>();
@@ -73,9 +129,11 @@ export class CandidateNodes {
   /** It answers for the maps as they are at the first question of each kind: after a change, make another one. */
   constructor(
     known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>,
+    progress = new NodesProgress(),
     overdue: ReadonlyMap<string, string> = new Map(),
   ) {
     this.#known = known;
+    this.#progress = progress;
     this.#overdue = overdue;
   }
 
@@ -113,7 +171,7 @@ export class CandidateNodes {
   /** Whether each of a pool's candidates has a version of a kind. True where none is waited for: who does not follow early EndpointSlices is not. */
   haveProgrammed(pool: string, kind: ProgressKind, version: string): boolean {
     const list = () => this.list(pool).filter((one) => kind !== 'earlyslices' || mayFollowEarly(one));
-    return this.#haveReached(`${pool} ${kind}`, list, kind, version);
+    return this.#haveReached(pool, list, kind, version);
   }
 
   #listAwaited(pool: string, service: string): readonly NodeReport[] {
@@ -122,10 +180,7 @@ export class CandidateNodes {
   }
 
   #haveReached(who: string, list: () => readonly NodeReport[], kind: ProgressKind, version: string): boolean {
-    const { nodes, oldest } = findOrAdd(this.#progress, who, () => {
-      const reports = list();
-      return { nodes: reports.length, oldest: findOldest(reports, kind) };
-    });
+    const { nodes, oldest } = this.#progress.find(who, kind, list);
     return nodes === 0 || isReached(oldest, version);
   }
 
@@ -202,6 +257,11 @@ export class CandidateNodes {
     return this.#listOfSeat(this.listCurrentOwners(`${pool}/${seat}`), pool, seat);
   }
 
+  /** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
+  hasAnnounced(report: NodeReport, version: string): boolean {
+    return this.#haveReached(`/${report.node}`, () => [report], 'announced', version);
+  }
+
   /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
   isAnyMute(pool: string): boolean {
     return findOrAdd(this.#poolToMute, pool, () =>
@@ -260,13 +320,8 @@ export class CandidateNodes {
 
 type ReportedTexts = Pick<NodeReport, 'seats' | 'inUse' | 'left' | 'dropping'>;
 
-function findOldest(reports: readonly NodeReport[], kind: ProgressKind): bigint | null {
-  const [first = null, ...more] = reports.map(({ programmed }) => toVersion(programmed[kind]));
-  return more.reduce((old, one) => (old === null || (one !== null && old < one) ? old : one), first);
-}
-
 function listBehind(reports: readonly NodeReport[], kind: ProgressKind, version: string): string[] {
-  return listNames(reports.filter(({ programmed }) => !isReached(toVersion(programmed[kind]), version)));
+  return listNames(reports.filter((report) => !isReached(readVersion(report, kind), version)));
 }
 
 function listNames(reports: readonly NodeReport[]): string[] {
@@ -276,11 +331,6 @@ function listNames(reports: readonly NodeReport[]): string[] {
 /** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
 function toVersion(text: string | undefined): bigint | null {
   return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
-}
-
-/** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
-export function hasAnnounced({ announced }: NodeReport, version: string): boolean {
-  return isReached(toVersion(announced), version);
 }
 
 function isReached(oldest: bigint | null, version: string): boolean {

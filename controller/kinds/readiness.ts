@@ -12,7 +12,6 @@ import {
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import { contains } from '../../lib/net.ts';
 import { quoteTenant, shorten } from '../../lib/text.ts';
-import { hasAnnounced } from '../cache/nodes.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
 
 /** What a Service's status is to say. */
@@ -109,7 +108,8 @@ function findDue({ targets }: Situation, view: ClusterView): number | null {
   const moments = targets.flatMap(({ held, published }) => {
     if (held === null || isInUse(held.virtualIp)) return [];
     if (held === published) return [findLostMs(held, view) ?? 0];
-    return [freeFromMs(held.virtualIp, view), findUnanswered(held, view)?.boundMs ?? 0];
+    const unanswered = isProgrammed(held.virtualIp) ? findUnanswered(held, view) : null;
+    return [freeFromMs(held.virtualIp, view), unanswered?.boundMs ?? 0];
   });
   const due = moments.filter((ms) => ms > view.nowMs);
   return due.length === 0 ? null : Math.min(...due);
@@ -273,7 +273,8 @@ function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView): 
   const { metadata, spec } = virtualIp;
   const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
   const seatHolders = candidates.listSeatHolders(spec.pool, spec.seat);
-  if (seatHolders.some((one) => hasAnnounced(one, version) && one.unheld?.[text] === undefined)) return null;
+  if (seatHolders.some((one) => candidates.hasAnnounced(one, version) && one.unheld?.[text] === undefined))
+    return null;
   const sinceMs = findProgrammedMs(virtualIp, view);
   const isBound = candidates.isAnyMute(spec.pool) && !areUnable(seatHolders, text);
   const boundMs = isBound ? sinceMs + longMs : null;

@@ -50,7 +50,7 @@ import { quoteTenant, shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
-import { mayHold } from '../cache/nodes.ts';
+import { mayHold, getStanding } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
 import { nextDeviceStep } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
@@ -163,7 +163,7 @@ export const service: Kind = {
       part: getPoolParts,
       toKeys: ({ key }, known) => listSharers(known.poolToVirtualIps.get(key), known),
     },
-    { source: 'livingReports', toKeys: listReported },
+    { source: 'livingReports', part: getStanding, toKeys: listReported },
     { source: 'nodes', part: ({ metadata }) => metadata.labels, toKeys: listConcerned },
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, wakes: () => ['addresses'] },
     { source: 'exclusions', wakes: () => ['addresses'] },
@@ -260,7 +260,7 @@ function releaseService(service: Service, view: ClusterView): Step {
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
 }
 
-/** Nodes forget an address within a second. One that has not after so long is named. */
+/** Nodes forget an address within a second. One that has not after so long is named, and who is named is read anew that often. */
 const reportedMs = 60_000;
 
 /** After that the condition names the nodes, those that hold no address, too: whoever deletes the Service waits for them. */
@@ -272,13 +272,13 @@ function reportWait(service: Service, leaving: readonly Allocation[], view: Clus
     view.candidates.listNotForgotten(virtualIp.metadata.resourceVersion),
   );
   const message = `${texts}: nodes have not withdrawn it yet: ${shorten([...new Set(behind)].sort())}.`;
-  const wait = { does: 'wait', waitsFor: 'nodes', why: message, untilMs: null } as const;
+  const wait = { does: 'wait', waitsFor: 'nodes', why: message } as const;
   if (untilMs > view.nowMs) return { ...wait, untilMs };
   const before = service.status?.conditions ?? [];
   const wanted = { type: addressReady, status: 'False', reason: 'WaitingForNodes', message } as const;
   const conditions = setCondition(before, wanted, view.nowMs);
   return conditions === before
-    ? wait
+    ? { ...wait, untilMs: view.nowMs + reportedMs }
     : toStep(patchStatus('Service', service, { conditions: toJson(conditions) }));
 }
 
@@ -321,7 +321,7 @@ function serveService(service: Service, view: ClusterView): Step {
     writeStatus(situation, readiness, view) ??
     writePortErrors(service, situation.allocations.held, view) ??
     leaveSurplus(situation, view) ??
-    rest(situation, readiness)
+    rest(situation, readiness, view)
   );
 }
 
@@ -428,11 +428,11 @@ function leaveSurplus({ service, allocations }: Situation, view: ClusterView): S
   return surplus === undefined ? null : toStep(startLeaving(surplus.virtualIp, [toUser(service)]));
 }
 
-function rest({ targets }: Situation, readiness: Readiness): Step {
+function rest({ targets }: Situation, readiness: Readiness, { nowMs }: ClusterView): Step {
   const { reason, graceUntilMs, dueMs, message } = readiness;
   const isLacking = targets.some(({ problem }) => problem !== null);
   if (reason === 'Ready' && !isLacking && dueMs === null) return nothing;
-  const untilMs = graceUntilMs ?? dueMs;
+  const untilMs = graceUntilMs ?? dueMs ?? (reason === 'WaitingForNodes' ? nowMs + reportedMs : null);
   const isPending = targets.some(({ held, published }) => held !== null && held !== published);
   const lack = isPending ? 'nodes or addresses' : 'addresses';
   return { does: 'wait', waitsFor: isLacking ? lack : 'nodes', why: message, untilMs };

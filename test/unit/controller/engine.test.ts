@@ -96,6 +96,23 @@ test('a Service for which one family has no pool gets the other one as soon as i
   expect(world.listServed()).toEqual(['apps/dual']);
 });
 
+test('Services that wait for one node have no turn by what others report', async () => {
+  const stuck = makeReport('stuck', 1, { seats: [] });
+  world.createNode('stuck', stuck);
+  await begin({ services: 20 });
+  await world.clock.advance(60_000);
+  expect(world.listServed()).toEqual([]);
+  const { turns } = world.engine.statistics;
+  for (let version = 1; version <= 100; version += 1) {
+    world.hear(makeReport('node-1', 1_000_000_000 + version));
+    await world.clock.advance(20);
+  }
+  expect(world.engine.statistics.turns).toBe(turns);
+  world.hear(makeReport('stuck', 1_000_000_000, { seats: [] }));
+  await world.clock.advance(10_000);
+  expect(world.listServed()).toHaveLength(20);
+});
+
 test('10,000 Services at once, and one that flaps 50 times a second: nobody waits for it', async () => {
   await begin({ services: 10_000 });
   const cancel = flap();

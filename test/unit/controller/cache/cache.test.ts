@@ -198,6 +198,51 @@ describe('a report of a node is news', () => {
   });
 });
 
+describe('a report of newer versions wakes those who wait', () => {
+  const reports = [
+    makeReport('w1', 5, { seats: [] }),
+    makeReport('w2', 9),
+    makeReport('w3', 9, { seats: [] }),
+    makeReport('w4', 3, { seats: [] }),
+  ];
+  const nodes = ['w1', 'w2', 'w3'].map((name) => makeNode(name, { lb: 'yes' }));
+  const nodeSelector = { matchLabels: { lb: 'yes' } };
+  const pools = [
+    makePool('pool', { addresses: ['10.0.9.10'], nodeSelector }),
+    makePool('nobody', { addresses: ['10.0.9.11'], nodeSelector: { matchLabels: { lb: 'no' } } }),
+  ];
+  type Candidates = ReturnType<Cache['view']>['candidates'];
+  const pool = (candidates: Candidates) => candidates.haveProgrammed('pool', 'virtualips', '9');
+  const all = (candidates: Candidates) => candidates.haveForgotten('9');
+  const announced = (candidates: Candidates) => candidates.hasAnnounced(makeReport('w2', 9), '10');
+  const nobody = (candidates: Candidates) => !candidates.haveProgrammed('nobody', 'virtualips', '9');
+
+  test.each<[string, (candidates: Candidates) => boolean, string, number, string[]]>([
+    ['the last of a pool', pool, 'w1', 6, ['nodes']],
+    ['one that is ahead', pool, 'w2', 10, []],
+    ['one that is in no pool', pool, 'w4', 9, []],
+    ['the last of all', all, 'w4', 4, ['nodes']],
+    ['another one than that', all, 'w1', 9, []],
+    ['one that has lost versions', pool, 'w3', 4, ['nodes']],
+    ['who holds the seat', announced, 'w2', 10, ['nodes']],
+    ['who does not', announced, 'w3', 10, []],
+    ['where no node is', nobody, 'w3', 10, []],
+    ['while nobody waits', () => false, 'w1', 9, []],
+  ])('%s', (_, ask, node, version, woken) => {
+    const cache = makeCache({ pools, nodes, reports: [...reports, makeReport('w5', 3)] });
+    const report = reports.find((one) => one.node === node) ?? makeReport(node, 0);
+    expect(ask(cache.view(nowMs).candidates)).toBe(false);
+    const text = String(version);
+    // Two are last of all: the first of them changes nothing yet.
+    cache.takeReport('w5', makeReport('w5', 9));
+    const after = { ...report, programmed: { virtualips: text, services: text }, announced: text };
+    expect([...cache.takeReport(node, after).wakes]).toEqual(woken);
+    const asked = ask(cache.view(nowMs).candidates);
+    const anew = makeCache({ pools, nodes, reports: [...reports, makeReport('w5', 9), after] });
+    expect(asked).toBe(ask(anew.view(nowMs).candidates));
+  });
+});
+
 test("the VRID of the API's virtual IP that a node reports is reserved while its Lease exists", () => {
   const cache = makeCache({});
   const apiVips = ['10.0.9.19', 'fd00:9::fe', '10.0.9.255', 'nonsense'];

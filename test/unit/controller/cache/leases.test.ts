@@ -52,6 +52,7 @@ describe('a Lease of a node', () => {
     expect(hear(ofNode('one')).wakes.size).toBe(1);
     expect(living()).toEqual(['node-1']);
     expect(hear(ofNode('two')).wakes.size).toBe(0);
+    expect(cache.view(0).candidates.haveForgotten('6')).toBe(false);
     expect(hear(ofNode('three', 6)).wakes.size).toBe(1);
   });
 

@@ -158,6 +158,7 @@ test('a gate whose slice the API does not take says so, and gets no turn by repo
   const detail = 'creating EndpointSlice apps/web is answered with 403: address 10.1.0.1 is not allowed';
   world.refusal = { outcome: 'forbidden', detail, version: null };
   for (const name of ['a', 'b']) await world.add(name).report('w1');
+  await world.report('w1', { inUse: ['10.0.1.1'] });
   world.turns = 0;
   for (let again = 0; again < 20; again += 1) await world.report('w1', { inUse: [`10.0.0.${again}`] });
   expect(world.turns).toBe(0);

@@ -76,7 +76,7 @@ describe('a Service that is to have none', () => {
     expect(tell(look(60))).toBe('PATCH Service apps/a; False WaitingForNodes');
     const { status } = getWrite(look(60)).body as { status: { conditions: readonly object[] } };
     expect(JSON.stringify(status)).toContain('10.0.9.10: nodes have not withdrawn it yet: worker-7.');
-    expect(tell(look(61, status.conditions))).toBe('wait nodes');
+    expect(tell(look(61, status.conditions))).toBe('wait nodes 60000');
   });
 });
 
