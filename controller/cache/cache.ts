@@ -194,8 +194,7 @@ export class Cache {
     this.#notify(news, watches, change);
     for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
     this.#changedPools = [];
-    if (this.#areFurther) news.wake(['nodes']);
-    this.#areFurther = false;
+    this.#notifyProgress(news);
     this.#notifyJudgement(news);
     return news;
   }
@@ -410,6 +409,11 @@ export class Cache {
   #conclude(news: News, source: 'exclusions' | 'judgements', key: string): void {
     const change: Change<true> = { key, before: null, after: true };
     this.#notify(news, this.#findWatches(source, change), change);
+  }
+
+  #notifyProgress(news: News): void {
+    if (this.#areFurther) news.wake(['nodes']);
+    this.#areFurther = false;
   }
 
   /** All pools, as one pool can be refused for another's sake. */

@@ -217,22 +217,22 @@ describe('a report of newer versions wakes those who wait', () => {
   const announced = (candidates: Candidates) => candidates.hasAnnounced(makeReport('w2', 9), '10');
   const nobody = (candidates: Candidates) => !candidates.haveProgrammed('nobody', 'virtualips', '9');
 
-  test.each<[string, (candidates: Candidates) => boolean, string, number, string[]]>([
-    ['the last of a pool', pool, 'w1', 6, ['nodes']],
-    ['one that is ahead', pool, 'w2', 10, []],
-    ['one that is in no pool', pool, 'w4', 9, []],
-    ['the last of all', all, 'w4', 4, ['nodes']],
-    ['another one than that', all, 'w1', 9, []],
-    ['one that has lost versions', pool, 'w3', 4, ['nodes']],
-    ['who holds the seat', announced, 'w2', 10, ['nodes']],
-    ['who does not', announced, 'w3', 10, []],
-    ['where no node is', nobody, 'w3', 10, []],
-    ['while nobody waits', () => false, 'w1', 9, []],
-  ])('%s', (_, ask, node, version, woken) => {
+  test.each<[string, (candidates: Candidates) => boolean, string, string[]]>([
+    ['the last of a pool', pool, 'w1 6', ['nodes']],
+    ['one that is ahead', pool, 'w2 10', []],
+    ['one that is in no pool', pool, 'w4 9', []],
+    ['the last of all', all, 'w4 4', ['nodes']],
+    ['another one than that', all, 'w1 9', []],
+    ['one that has lost versions', pool, 'w3 4', ['nodes']],
+    ['who holds the seat', announced, 'w2 10', ['nodes']],
+    ['who does not', announced, 'w3 10', []],
+    ['where no node is', nobody, 'w3 10', []],
+    ['while nobody waits', () => false, 'w1 9', []],
+  ])('%s', (_, ask, change, woken) => {
+    const [node = '', text = ''] = change.split(' ');
     const cache = makeCache({ pools, nodes, reports: [...reports, makeReport('w5', 3)] });
     const report = reports.find((one) => one.node === node) ?? makeReport(node, 0);
     expect(ask(cache.view(nowMs).candidates)).toBe(false);
-    const text = String(version);
     // Two are last of all: the first of them changes nothing yet.
     cache.takeReport('w5', makeReport('w5', 9));
     const after = { ...report, programmed: { virtualips: text, services: text }, announced: text };
