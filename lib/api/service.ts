@@ -53,14 +53,16 @@ export function isForUs({ spec }: Service, isDefaultClass: boolean): boolean {
   return (spec.loadBalancerClass ?? (isDefaultClass ? loadBalancerClass : null)) === loadBalancerClass;
 }
 
-/** What an annotation says: its published name first, then the deprecated ones. Undefined when none is there. */
+/**
+ * What an annotation says: its published name first, then the deprecated ones. An empty one is absent: templates render so what is left out.
+ * Undefined when none is there.
+ */
 export function readAnnotation(
   { metadata }: Service,
   annotation: keyof typeof serviceAnnotations,
 ): string | undefined {
-  const names: readonly string[] = serviceAnnotations[annotation];
-  const name = names.find((each) => Object.hasOwn(metadata.annotations ?? {}, each));
-  return name === undefined ? undefined : metadata.annotations?.[name]?.trim();
+  const texts = serviceAnnotations[annotation].map((name) => metadata.annotations?.[name]?.trim() ?? '');
+  return texts.find((text) => text !== '');
 }
 
 /**
@@ -89,8 +91,7 @@ export function readRequests(service: Service): ServiceRequests {
     addresses,
     problem: problem ?? (unwanted === undefined ? null : notForIt),
     shareKey: readAnnotation(service, 'shareKey') ?? '',
-    // Templates render an annotation that is left out as an empty one.
-    pool: (readAnnotation(service, 'pool') ?? '') || null,
+    pool: readAnnotation(service, 'pool') ?? null,
   };
 }
 
@@ -103,10 +104,9 @@ function readFamilies({ spec }: Service, otherwise: Family): Family[] {
 }
 
 function readAddresses(service: Service): Pick<ServiceRequests, 'addresses' | 'problem'> {
-  const text = readAnnotation(service, 'addresses') ?? service.spec.loadBalancerIP ?? '';
   const addresses: Partial<Record<Family, Address>> = {};
-  for (const part of text.split(',').map((each) => each.trim())) {
-    if (part === '') continue;
+  const annotated = splitList(readAnnotation(service, 'addresses'));
+  for (const part of annotated.length > 0 ? annotated : splitList(service.spec.loadBalancerIP)) {
     const address = parseAddress(part);
     if (address === null) return { addresses: {}, problem: `${quoteTenant(part)} is not an address` };
     const { family } = address;
@@ -117,6 +117,10 @@ function readAddresses(service: Service): Pick<ServiceRequests, 'addresses' | 'p
     addresses[family] = address;
   }
   return { addresses, problem: null };
+}
+
+function splitList(text: string | null | undefined): string[] {
+  return (text ?? '').split(',').flatMap((part) => part.trim() || []);
 }
 
 function toFamily(name: string): Family | null {

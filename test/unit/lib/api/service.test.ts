@@ -32,6 +32,16 @@ describe('annotations', () => {
     expect(readRequests(annotate({}, { loadBalancerIP: '10.0.9.3' })).addresses.ipv4?.text).toBe('10.0.9.3');
   });
 
+  // Templates render what is left out so.
+  test.each(['', '  ', ',', ' , '])('%j is as none: what comes after it counts', (text) => {
+    const annotations = { 'vipnat.io/addresses': text, 'vipnat.io/method': text, 'lb.zdns.cn/method': 'rr' };
+    const empty = annotate(annotations, { loadBalancerIP: '10.0.9.3' });
+    expect(readRequests(empty).addresses.ipv4?.text).toBe('10.0.9.3');
+    expect(readAnnotation(empty, 'method')).toBe(text.trim() || 'rr');
+    const older = annotate({ 'vipnat.io/addresses': text.replace(',', ''), 'lb.zcloud.cn/vip': '10.0.9.4' });
+    expect(readRequests(older).addresses.ipv4?.text).toBe('10.0.9.4');
+  });
+
   test('a share key and a pool', () => {
     expect(readRequests(annotate({ 'vipnat.io/share': 'k', 'vipnat.io/pool': 'p' }))).toMatchObject({
       shareKey: 'k',
