@@ -24,7 +24,16 @@ import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';
 import * as z from 'zod/mini';
 import { objectVersion } from '../lib/kubernetes/client.ts';
 import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
-import { type Clock, type Cancel, backOff, toMicroTime } from '../lib/clock.ts';
+import {
+  type Clock,
+  type Cancel,
+  type Budget,
+  type Bucket,
+  fillBucket,
+  takeToken,
+  backOff,
+  toMicroTime,
+} from '../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 
 /**
@@ -298,6 +307,9 @@ const renewMs = 10_000;
 /** Twice a second. */
 const paceMs = 500;
 
+/** An address is allocated in fewer changes. Of one that no node can program, each change would cost each node a write. */
+const hastened: Budget = { capacity: 10, refillMs: 30_000 };
+
 /** An API that is away is asked ever less often; a renewal is due soon after it is back. */
 const maxRetryMs = 8000;
 
@@ -309,6 +321,8 @@ export class NodeReporter {
   #reported: NodeStatus | null = null;
   /** Versions for which somebody waits, or waited, and which no report has had yet; by kind and version. */
   readonly #owed = new Map<string, AwaitedVersion>();
+  /** VirtualIPs that wait to how many more reports they may hasten. */
+  readonly #objectToBucket = new Map<string | undefined, Bucket>();
   /** Whether the Lease is to be renewed, whatever there is to say. */
   #isNeeded = false;
   #isStopped = false;
@@ -334,10 +348,19 @@ export class NodeReporter {
     this.#plan();
   }
 
-  /** Takes for which versions somebody waits. Each hastens one report: a gate can wait for other nodes for minutes, or without success. */
+  /**
+   * Takes for which versions somebody waits. Each hastens one report: a gate can wait for other nodes for minutes, or without success. A
+   * VirtualIP hastens few as long as it waits, however often it or its Services change meanwhile.
+   */
   setAwaited(awaited: readonly AwaitedVersion[]): void {
-    for (const one of awaited)
-      if (!isReported(this.#reported, one)) this.#owed.set(`${one.kind} ${one.version}`, one);
+    const objects = new Set(awaited.map(({ object }) => object));
+    for (const object of this.#objectToBucket.keys())
+      if (!objects.has(object)) this.#objectToBucket.delete(object);
+    for (const one of awaited) {
+      const key = `${one.kind} ${one.version}`;
+      if (isReported(this.#reported, one) || this.#owed.has(key) || !this.#mayHasten(one)) continue;
+      this.#owed.set(key, one);
+    }
     this.#plan();
   }
 
@@ -346,6 +369,15 @@ export class NodeReporter {
     this.#isStopped = true;
     this.#cancel();
     await this.#writing;
+  }
+
+  #mayHasten({ object }: AwaitedVersion): boolean {
+    if (object === undefined) return true;
+    const now = this.#ports.clock.now();
+    const known = this.#objectToBucket.get(object) ?? fillBucket(hastened, now);
+    const { bucket, waitMs } = takeToken(hastened, known, now);
+    this.#objectToBucket.set(object, bucket);
+    return waitMs === 0;
   }
 
   #plan(): void {

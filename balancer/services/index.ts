@@ -375,13 +375,15 @@ export class ServiceIndex {
   /** For what the controller waits: addresses with their Services, and pods that early slices call ready or ended. */
   listAwaited(virtualIps: readonly VirtualIp[]): AwaitedVersion[] {
     const awaited = virtualIps.filter(isAwaited);
-    const users = awaited.flatMap(({ spec }) => spec.services);
-    const services = users.flatMap(
-      (user) => this.#services.get(nameUser(user))?.metadata.resourceVersion ?? [],
-    );
     return [
-      ...awaited.map(({ metadata }) => ({ kind: 'virtualips' as const, version: metadata.resourceVersion })),
-      ...services.map((version) => ({ kind: 'services' as const, version })),
+      ...awaited.flatMap(({ metadata: { name: object, resourceVersion: version }, spec }) => [
+        { kind: 'virtualips' as const, version, object },
+        ...spec.services.flatMap((user) => {
+          const service = this.#services.get(nameUser(user));
+          if (service === undefined) return [];
+          return [{ kind: 'services' as const, version: service.metadata.resourceVersion, object }];
+        }),
+      ]),
       ...this.early.awaited.map((version) => ({ kind: 'earlyslices' as const, version })),
     ];
   }

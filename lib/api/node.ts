@@ -23,6 +23,8 @@ export type ReportedKind = keyof z.output<typeof programmed>;
 export interface AwaitedVersion {
   readonly kind: ReportedKind;
   readonly version: string;
+  /** The VirtualIP that waits, which may do so in vain and change all the time; left out for what other versions do not follow. */
+  readonly object?: string;
 }
 
 /** How a node balances: `direct` by its own table, `kube-proxy` by that one's; `none`: it can serve no address. */

@@ -144,6 +144,15 @@ function createSteps(): Steps {
       for (let version = Number(from); version <= Number(to); version += 1)
         reporter.setAwaited([{ kind: kind as ReportedKind, version: `${version}` }]);
     },
+    // Ten a second, of one VirtualIP that gets none of what it waits for.
+    vain: async (text) => {
+      const [from = 0, to = from] = text.split(' ').map(Number);
+      for (let version = from; version <= to; version += 1) {
+        reporter.setAwaited([{ kind: 'services', version: `${version}`, object: 'ip' }]);
+        reporter.report(readReport(`services=${version}`));
+        await clock.advance(100);
+      }
+    },
     lose: () => (way.trip = { thereMs: 1e9, backMs: null }),
     find: () => (way.trip = { thereMs: 1, backMs: 1 }),
     touch: () => {
@@ -197,6 +206,9 @@ describe('a node', () => {
       'report; wait 100; versions services 11 499; writes 5; wait 10000; is programmed {"services":"499"}',
     'says what it has programmed twice a second while addresses wait for it, and no more often':
       'report; wait 5000; await services 11 110; versions services 11 110; writes 20 22; versions services 111 200; writes 20 23',
+    'hastens few reports for a VirtualIP that waits in vain and changes, 2 a minute from then on':
+      'report; wait 5000; mark; vain 11 610; writes 7 12; mark; vain 611 1810; writes 14 18; ' +
+      'await services=1810; wait 10000; mark; vain 1811 1830; writes 3 5',
     'says at once which early EndpointSlices it has while a pod ends, also when the pod is gone by then':
       'report earlyslices=10; wait 5000; await earlyslices=11; report earlyslices=11; wait 10; ' +
       'has programmed "earlyslices":"11"; mark; versions services 11 19 earlyslices=11; writes 0; ' +
