@@ -128,6 +128,9 @@ const workers = 4;
 /** An informer shows a write after milliseconds; one that has not after this is cut off, or its watch is frozen. */
 export const shownMs = 15_000;
 
+/** Keys that wait are checked as soon as something is news to them, and so long after the last time: thousands can wait for the same. */
+const wakeMs = 100;
+
 /** A pool that is to go waits this long between two checks of writes that may have given its addresses. */
 const givenMs = 1000;
 
@@ -185,8 +188,8 @@ export class Engine {
     const isPlanned = this.#wakes.size > 0;
     for (const wake of wakes) this.#wakes.add(wake);
     if (isPlanned) return;
-    const { group, clock } = this.#options;
-    const waitMs = this.#wokenAt + group.wakeMs - clock.now();
+    const { clock } = this.#options;
+    const waitMs = this.#wokenAt + wakeMs - clock.now();
     if (waitMs <= 0) this.#wake();
     else
       this.#cancelWake = clock.schedule(waitMs, () => {

@@ -87,17 +87,13 @@ const titles: Readonly<Partial<Record<string, string>>> = {
   deviceNodes: 'Node (for devices)',
 };
 
-/** Thousands of keys can wait for the same, and each report of a node, or each edit of a Service, can be news to all of them. */
-const wakeMs = 100;
-
 /** Services, their addresses, pools and devices. */
 export const serviceKinds: KindGroup = {
   kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
-  wakeMs,
 };
 
 /** Gates of pods: they begin when pods are known, too. */
-export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod], wakeMs };
+export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod] };
 
 /** All kinds. */
 export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds];

@@ -372,8 +372,6 @@ export interface Kind {
 /** Kinds whose keys have their turns in one queue. They begin when all that they watch is known. */
 export interface KindGroup {
   readonly kinds: readonly Kind[];
-  /** Keys that wait are checked as soon as something happens that they wait for, and no sooner than this after the last time. */
-  readonly wakeMs: number;
 }
 
 /** A key as the queue has it: `Service/NAMESPACE/NAME`, `VirtualIP/NAME`. */
