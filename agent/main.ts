@@ -224,7 +224,7 @@ function describeSelf(): OwnerInfo {
 }
 
 /** How it was after the last sync of `runOnce`. */
-type OneRun = Pick<Assessment, 'decisions'> & Pick<HostObservation, 'unread'>;
+type OneRun = Pick<Assessment, 'decisions' | 'health'> & Pick<HostObservation, 'unread'>;
 
 /**
  * `vipnat run --once`: writes until the rules are in sync, and ends. `notify` gets what is switched on meanwhile.
@@ -243,13 +243,13 @@ async function convergeOnce(config: Config, notify: Notify): Promise<OneRun> {
   const ports = createPorts(config, notify);
   const needs = { ...ports, report: notifyForwarding(notify), budget: new WriteBudget(systemClock) };
   let memory = await recallMemory(config);
-  let run: OneRun = { decisions: [], unread: [] };
+  let run: OneRun = { decisions: [], health: new Map(), unread: [] };
   await converge(ports.kernel, async () => {
     let reading = await observeAndAssess(ports, config, memory);
     const changed = await switchOnForwarding(needs, reading.missingSwitches, reading.memory, config);
     if (changed !== null) reading = await observeAndAssess(ports, config, changed);
     memory = reading.memory;
-    run = { decisions: reading.decisions, unread: reading.observation.unread };
+    run = { decisions: reading.decisions, health: reading.health, unread: reading.observation.unread };
     return reading.plan;
   });
   return run;

@@ -1,15 +1,36 @@
-import type { VipDecision, HostObservation, HostReading, LocalRouteChange } from '../agent/main.ts';
+import type {
+  VipDecision,
+  HostObservation,
+  HostReading,
+  LocalRouteChange,
+  ApiserverHealth,
+} from '../agent/main.ts';
 import { formatEndpoint, type Endpoint, sortEndpoints } from '../lib/net.ts';
 import { isBalanced } from '../config/options.ts';
-import { countApiservers } from '../agent/decide/decision.ts';
+import { countApiservers, findOutage, isDown } from '../agent/decide/decision.ts';
 import { quoteWords } from '../lib/text.ts';
 import { readIptablesVips as readFromIptables } from '../lib/iptables/vip-rules.ts';
 import { readNftVips as readFromNft } from '../lib/nft/vip-rules.ts';
 
-/** `10.0.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)`; passthrough is not called balanced. */
-export function describeInSync(decision: VipDecision): string {
+/** `NO APISERVER IS READY`, and who stays in use all the same; no phrase while one is ready. */
+export function describeOutage(decision: VipDecision, health: HostReading['health']): string[] {
+  if (findOutage(decision, health)?.isTotal !== true) return [];
+  return ['NO APISERVER IS READY', `all ${decision.backends.length} stay in use`];
+}
+
+/** `dead: connection refused`: how an apiserver is that serves nobody; null of one that serves. */
+export function describeDown(health: ApiserverHealth): string | null {
+  if (!isDown(health)) return null;
+  const { state, reason, unconfirmedFailure } = health;
+  return unconfirmedFailure === undefined ? `${state}: ${reason}` : `suspected: ${unconfirmedFailure}`;
+}
+
+/** `10.0.0.50:6443 is balanced, and its rules are in sync (service-chain, 3 apiservers)`; neither passthrough nor an outage is called balanced. */
+export function describeInSync(decision: VipDecision, health: HostReading['health'] = new Map()): string {
   const { vip, mode, backends, reason } = decision;
   const name = formatEndpoint(vip);
+  const outage = describeOutage(decision, health);
+  if (outage.length > 0) return `${name}: ${outage.join(', ')}. Its rules are in sync (${mode})`;
   return isBalanced(decision)
     ? `${name} is balanced, and its rules are in sync (${mode}, ${countApiservers(backends.length)})`
     : `${name} is NOT BALANCED (${mode}): ${reason}. Only the VIP holder's own apiserver answers`;

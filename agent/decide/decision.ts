@@ -1,8 +1,8 @@
 import type { Observation } from '../observe/observe.ts';
-import type { Endpoint, Family } from '../../lib/net.ts';
+import { type Endpoint, type Family, formatEndpoint, parseEndpoint } from '../../lib/net.ts';
 import type { Plan, Weights } from '../../lib/dialect.ts';
 import type { LocalRoutes, SourceRoute, Dialect } from '../../lib/kernel/port.ts';
-import type { HealthView, Usable, Choices } from '../health/usable.ts';
+import type { Health, HealthView, Usable, Choices } from '../health/usable.ts';
 import type { Sourced } from '../../lib/text.ts';
 import type { Mode, Config, BalancingMode } from '../../config/options.ts';
 import { type FoundProxyMode, type ServiceState, emptyServiceState } from '../observe/kube-proxy.ts';
@@ -134,6 +134,23 @@ export interface Decision {
 /** `1 apiserver`, `3 apiservers`. */
 export function countApiservers(count: number): string {
   return `${count} apiserver${count === 1 ? '' : 's'}`;
+}
+
+/**
+ * Whether this node sees that an apiserver serves nobody: it is dead, not ready, or suspected. One whose host is drained on purpose
+ * serves. Pure.
+ */
+export function isDown({ state, isDrained = false, unconfirmedFailure }: Health): boolean {
+  return state === 'dead' || (state === 'draining' && !isDrained) || unconfirmedFailure !== undefined;
+}
+
+/** Whether all known apiservers of a VIP's family are down: those that stay in use then serve nobody. Null where none is down. Pure. */
+export function findOutage({ vip, backends }: Pick<Decision, 'vip' | 'backends'>, health: HealthView) {
+  const known = [...health].filter(([text]) => parseEndpoint(text)?.family === vip.family);
+  const down = known.filter(([, one]) => isDown(one));
+  // Nobody has probed whoever answers in mode passthrough.
+  const isServed = backends.length === 0 || backends.some((one) => !health.has(formatEndpoint(one)));
+  return down.length === 0 ? null : { isTotal: down.length === known.length && !isServed };
 }
 
 /** A VIP's state in the last sync. */

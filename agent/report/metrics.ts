@@ -11,7 +11,7 @@ import {
 } from '../../lib/telemetry/metrics.ts';
 import type { BalancingMode } from '../../config/options.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import type { Assessment, Decision } from '../decide/decision.ts';
+import { type Assessment, type Decision, isDown } from '../decide/decision.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';
@@ -151,7 +151,7 @@ export function listWaitingSamples(process: ProcessState): Sample[] {
 }
 
 function listSyncSamples(
-  { plan, missingSwitches, decisions, observation }: Assessment,
+  { plan, missingSwitches, decisions, observation, health }: Assessment,
   at: Date,
   { isServing, isReported, isWatched }: AgentState['keepalived'],
 ): Sample[] {
@@ -161,20 +161,28 @@ function listSyncSamples(
     sample('vipnat_last_sync_timestamp_seconds', {}, toSeconds(at)),
     sample('vipnat_rules_in_sync', {}, plan.transactions.length === 0 && missingSwitches.length === 0),
     sample('vipnat_rule_differences', {}, differences),
-    ...decisions.flatMap((decision) => listVipSamples(decision, addresses)),
+    ...decisions.flatMap((decision) => listVipSamples(decision, addresses, health)),
     sample('vipnat_can_serve', {}, isServing),
     sample('vipnat_track_file_current', {}, isReported),
     ...(isWatched === null ? [] : [sample('vipnat_track_file_followed', {}, isWatched)]),
   ];
 }
 
-function listVipSamples(decision: Decision, addresses: ReadonlySet<string>): Sample[] {
+function listVipSamples(
+  decision: Decision,
+  addresses: ReadonlySet<string>,
+  health: Assessment['health'],
+): Sample[] {
   const vip = formatEndpoint(decision.vip);
+  const serving = decision.backends.filter((one) => {
+    const found = health.get(formatEndpoint(one));
+    return found === undefined || !isDown(found);
+  });
   return [
     ...modes.map((mode) => sample('vipnat_vip_mode', { vip, mode }, decision.mode === mode)),
     sample('vipnat_vip_bypass', { vip }, decision.isBypass),
     sample('vipnat_vip_held', { vip }, addresses.has(decision.vip.address)),
-    sample('vipnat_vip_apiservers', { vip }, decision.backends.length),
+    sample('vipnat_vip_apiservers', { vip }, serving.length),
     ...[...(findShares(decision) ?? [])].map(([apiserver, share]) =>
       sample('vipnat_vip_apiserver_share', { vip, apiserver }, share),
     ),

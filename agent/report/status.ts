@@ -1,6 +1,6 @@
 import { findShares, type PlannedState } from '../decide/mode.ts';
 import type { LoopObserver } from './events.ts';
-import type { Assessment, Decision } from '../decide/decision.ts';
+import { type Assessment, type Decision, findOutage } from '../decide/decision.ts';
 import { type Kernel, describeUnread } from '../../lib/kernel/port.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
 import { findKeepalived, viewGuard, type KeepalivedView } from '../../lib/keepalived/read.ts';
@@ -103,10 +103,11 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date, mo
 function describeVip(vip: VipStatus, now: Date): object {
   const { backends, keepalived } = vip;
   return {
-    backends: backends.map(({ endpoint, isLocal, state, reason, forMs, flows, share }) => ({
+    backends: backends.map(({ endpoint, isLocal, state, isSuspected, reason, forMs, flows, share }) => ({
       address: formatEndpoint(endpoint),
       local: isLocal,
       state,
+      suspected: isSuspected,
       reason,
       since: forMs === null ? null : new Date(now.getTime() - forMs).toISOString(),
       flows,
@@ -126,6 +127,8 @@ export interface BackendStatus {
   readonly endpoint: Endpoint;
   readonly isLocal: boolean;
   readonly state: HealthState;
+  /** Whether it looks bad to this node, and stays in use as no other apiserver shows that the fault is its own. */
+  readonly isSuspected: boolean;
   /** One phrase for people; empty where there is nothing to say. */
   readonly reason: string;
   /** For how long the running agent has found it so; null without an agent. */
@@ -195,10 +198,10 @@ export function toVrrpState({ isHeld, keepalived, vrrp }: VipStatus): VrrpState 
   return keepalived.isRunning && isHeld ? 'MASTER' : null;
 }
 
-/** Whether something needs a person: a VIP is not balanced, or the rules are not correct. */
+/** Whether something needs a person: a VIP is not balanced, an apiserver is down, or the rules are not correct. */
 export function isInTrouble({ assessment }: HostStatus): boolean {
   return (
-    !assessment.decisions.every(isBalanced) ||
+    !assessment.decisions.every((one) => isBalanced(one) && findOutage(one, assessment.health) === null) ||
     describeDrift(assessment.plan).length > 0 ||
     assessment.missingSwitches.length > 0
   );
@@ -227,6 +230,7 @@ function listBackends(
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
+      isSuspected: unconfirmedFailure !== undefined,
       reason: state === 'ready' ? unconfirmed : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: findPart(counts, text),

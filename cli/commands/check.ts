@@ -5,6 +5,7 @@ import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singlet
 import { type Screen, plainScreen, layOutText, paint, keepTogether, joinLines, count } from '../output.ts';
 import {
   describeInSync,
+  describeOutage,
   listUnnamedVips,
   formatRunOnce,
   formatRemoveOnly,
@@ -44,11 +45,14 @@ export function formatCheck(findings: CheckFindings, screen: Screen = plainScree
 
 function formatDrift(findings: CheckFindings, screen: Screen): string[] {
   const { assessment, config } = findings;
-  const { decisions, plan, missingSwitches } = assessment;
+  const { decisions, plan, missingSwitches, health } = assessment;
   if (plan.tables.length === 0 && missingSwitches.length === 0) {
-    return decisions.flatMap((decision) =>
-      layOutText('', describeInSync(decision), screen).map((line) => paint(line, 'good', screen)),
-    );
+    return decisions.flatMap((decision) => {
+      const tone = describeOutage(decision, health).length === 0 ? 'good' : 'bad';
+      return layOutText('', describeInSync(decision, health), screen).map((line) =>
+        paint(line, tone, screen),
+      );
+    });
   }
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
@@ -58,7 +62,8 @@ function formatDrift(findings: CheckFindings, screen: Screen): string[] {
       ? ['vipnat leaves it off (--sysctls check)']
       : describeRepair(findings)),
   ];
-  return putLabel(label, lines, screen);
+  const outages = decisions.flatMap((decision) => describeOutage(decision, health).slice(0, 1));
+  return [...outages.map((text) => paint(text, 'bad', screen)), ...putLabel(label, lines, screen)];
 }
 
 /** What is printed takes no rules of another virtual IP away: whether those are wanted, a person has to say. */
@@ -239,7 +244,7 @@ Examples:
   vipnat check --vip 10.0.0.50 --json
 
 If an agent runs here, no option is needed: the command takes the agent's options.
-Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
+Exit status: 0 in sync, 1 failed, 2 drift, or no apiserver is ready, 78 bad configuration.`,
   flags,
   configOptions: hostOptions,
   agentScope: () => 'host',
@@ -249,15 +254,15 @@ Exit status: 0 in sync, 1 failed, 2 drift, 78 bad configuration.`,
 
 /**
  * Says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
- * with drift.
+ * with drift, or while no apiserver is ready: correct rules then lead to nobody.
  */
 async function compare(context: CheckContext): Promise<number> {
   const { config } = context;
   const { checkServices } = await import('../../balancer/main.ts');
   const services = await checkServices({ route: findRoute({ ...config, vips: [] }), node: nameNode(config) });
   if (config.vips.length === 0) return reportServices(services, context);
-  const isInSync = await checkVips(services, context);
-  return isInSync && services.drift.length === 0 ? exitStatuses.done : exitStatuses.found;
+  const isWell = await checkVips(services, context);
+  return isWell && services.drift.length === 0 ? exitStatuses.done : exitStatuses.found;
 }
 
 /** On a host without a virtual IP of the API. */
@@ -280,13 +285,14 @@ async function checkVips(
   const { drops, problems } = await findDrops(assessment);
   const flags = quoteWords(toArguments(config, given));
   const unread = [...describeUnread(assessment.observation.unread), ...problems];
-  const isInSync = assessment.plan.tables.length === 0 && assessment.missingSwitches.length === 0;
+  const { decisions, health, plan, missingSwitches } = assessment;
+  const isServed = decisions.every((decision) => describeOutage(decision, health).length === 0);
   stdout(
     options.json
       ? formatCheckJson(assessment, { drops, unread, services }, nameNode(config))
       : `${formatCheck({ assessment, drops, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
   );
-  return isInSync;
+  return isServed && plan.tables.length === 0 && missingSwitches.length === 0;
 }
 
 /** The rules are compared also where foreign chains cannot be listed. */

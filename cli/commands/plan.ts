@@ -136,13 +136,14 @@ async function planHostServices({ config, options, stderr }: PlanContext): Promi
 async function planVips(context: PlanContext, services: ServicesPlan): Promise<number> {
   const { config, options, stdout, stderr } = context;
   const seen = options.offline
-    ? planOffline(config)
+    ? { ...planOffline(config), health: undefined }
     : await (await import('../../agent/main.ts')).readHost(config, stderr);
   const state = selectFamily(seen, options.family);
   stderr(formatProblems(describeUnread(state.observation.unread)));
   stdout(formatPlan(state, context, services));
   if (isInSync(state)) {
-    for (const decision of state.decisions) stderr(`${describeInSync(decision)}. Nothing to change.\n`);
+    for (const decision of state.decisions)
+      stderr(`${describeInSync(decision, seen.health)}. Nothing to change.\n`);
   }
   return exitStatuses.done;
 }

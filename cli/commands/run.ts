@@ -45,8 +45,8 @@ async function runOrPrint(context: RunContext): Promise<number> {
   // Help, completion and mistakes load this file, too.
   const { runAgent, runOnce } = await import('../../agent/main.ts');
   if (!options.once) return await runAgent(config);
-  const { decisions, unread } = await runOnce(config, stderr);
+  const { decisions, health, unread } = await runOnce(config, stderr);
   stderr(formatProblems(describeUnread(unread)));
-  stderr(decisions.map((decision) => `${describeInSync(decision)}\n`).join(''));
+  stderr(decisions.map((decision) => `${describeInSync(decision, health)}\n`).join(''));
   return exitStatuses.done;
 }

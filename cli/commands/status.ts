@@ -25,7 +25,7 @@ import {
 import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/dialect.ts';
-import { describeKubeProxy, describeSources, findLocalClientWarnings } from '../findings.ts';
+import { describeKubeProxy, describeOutage, describeSources, findLocalClientWarnings } from '../findings.ts';
 import { findDropRules, describeDropRule } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, formatDocument, exitStatuses } from '../../lib/text.ts';
@@ -51,11 +51,14 @@ export function formatStatus(status: HostStatus, screen: Screen = plainScreen): 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, mode, reason } = decision;
   const leader = { text: isHeld ? 'held by this node' : 'not held by this node' };
+  const outage = describeOutage(decision, status.assessment.health);
+  const sync = describeSync(status);
   const parts: Part[] = isBalanced(decision)
-    ? [leader, { text: mode }, describeSync(status)]
+    ? [leader, { text: mode }, ...(outage.length > 0 && sync.tone === 'good' ? [] : [sync])]
     : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: mode }, leader];
+  const lead = outage.map((text, at): Part => ({ text, tone: at === 0 ? 'bad' : undefined }));
   return [
-    ...layOutParts(`${formatEndpoint(vip)}   `, parts, screen),
+    ...layOutParts(`${formatEndpoint(vip)}   `, [...lead, ...parts], screen),
     ...layOutText('  because ', reason, screen),
     ...(backends.length === 0 ? [] : ['', ...formatBackends(backends, screen)]),
   ];
@@ -185,10 +188,10 @@ function formatBackends(backends: readonly BackendStatus[], screen: Screen): str
   ];
 }
 
-function toCells({ endpoint, isLocal, state, forMs, flows, share }: BackendStatus): Part[] {
+function toCells({ endpoint, isLocal, state, isSuspected, forMs, flows, share }: BackendStatus): Part[] {
   return [
     { text: `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}` },
-    { text: state, tone: stateToTone[state] },
+    isSuspected ? { text: 'suspected', tone: 'bad' } : { text: state, tone: stateToTone[state] },
     { text: forMs === null ? '' : formatAge(forMs) },
     { text: flows === null ? '' : String(flows) },
     { text: share === null ? '' : `${Math.round(share * 100)} %` },
@@ -317,7 +320,8 @@ Examples:
 
 status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
-Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad configuration.`,
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver is not ready, 78 bad
+configuration.`,
   flags,
   configOptions: [...hostOptions, 'nodeName', 'runDir'],
   agentScope: () => 'host',
@@ -326,8 +330,8 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced or not in sync, 78 bad co
 });
 
 /**
- * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is not balanced, the
- * rules differ, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
+ * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is not balanced, an
+ * apiserver is down, the rules differ, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
  */
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;

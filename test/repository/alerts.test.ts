@@ -55,6 +55,7 @@ const vip = 'vip="10.0.0.50:6443"';
 const up = (node: string) => `up${on('', node)}`;
 const passthrough = `vipnat_vip_mode${on(`${vip},mode="passthrough"`)}`;
 const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
+const inUse = (node: string) => `vipnat_vip_apiservers${on(vip, node)}`;
 const apiserver = (state: string) =>
   `vipnat_apiserver_state${on(`apiserver="10.0.0.11:6443",state="${state}"`)}`;
 const pool = (what: string) => `vipnat_controller_pool_${what}${on('pool="default",family="ipv4"')}`;
@@ -101,6 +102,11 @@ const cases: Readonly<Record<string, Case>> = {
   },
   VipnatRulesNotInSync: simple('vipnat_rules_in_sync', '0', 2),
   VipnatRuleConflict: simple('vipnat_rule_conflict', '1', 0),
+  VipnatNoApiserverReady: {
+    fires: [{ [inUse('m1')]: '3 0x10', [inUse('m2')]: '3 0x10' }, 3, 1],
+    // A node that is cut off, and one that knows none.
+    quiet: [{ [inUse('m1')]: '0x10', [inUse('m2')]: '3x10', [passthrough]: '1x10' }, 5],
+  },
   VipnatApiserverDead: {
     fires: [{ [apiserver('dead')]: '1x10' }, 2, 1],
     quiet: [{ [apiserver('dead')]: '0 1 0 0', [apiserver('draining')]: '1x10' }, 3],

@@ -14,10 +14,10 @@ import {
 } from '../facts.ts';
 import { parseEndpoint, formatEndpoint, type Family, isAtVip, parseAddress } from '../../../lib/net.ts';
 import { isBalanced } from '../../../config/options.ts';
-import type { HostReading, ApiserverHealth } from '../../../agent/main.ts';
+import type { HostReading } from '../../../agent/main.ts';
 import { findLiveSources } from '../../../agent/endpoints.ts';
 import { quoteWords } from '../../../lib/text.ts';
-import type { Serving } from '../../../lib/http/client.ts';
+import { describeDown } from '../../findings.ts';
 
 /** How the apiservers are that the virtual IPs lead to. */
 export const apiserverChecks: Checks = {
@@ -50,25 +50,21 @@ export const apiserverChecks: Checks = {
   },
   'apiserver-down': {
     levels: ['warn', 'fail'],
-    meaning: 'An apiserver is dead, or draining without `vipnat drain`. If all are, it is a failure.',
+    meaning:
+      'An apiserver is dead, suspected, or draining without `vipnat drain`. If all are, the API is down: one failure.',
     find: ({ assessment, flags, units }) =>
-      given([assessment], (assessed) => {
-        // One that is draining because its host is drained still serves, and is used where no other one is left.
-        const isDown = ({ state, isDrained = false }: ApiserverHealth) =>
-          state === 'dead' || (state === 'draining' && !isDrained);
-        const isAnyUp = [...assessed.health.values()].some((one) => !isDown(one));
-        return checkEach([...assessed.health], nobodyKnown, ([text, health]) => {
-          if (!isDown(health)) return null;
+      given([assessment], ({ health: view }) => {
+        const words = [...view.values()].map(describeDown);
+        if (words.length > 0 && !words.includes(null))
+          return checkHost([describeOutage([...new Set(words)].join(', '), units)]);
+        return checkEach([...view], nobodyKnown, ([text, health]) => {
+          const how = describeDown(health);
+          if (how === null) return null;
           return {
-            level: isAnyUp ? 'warn' : 'fail',
-            title: `${text} is ${health.state}: ${health.reason}`,
+            level: 'warn',
+            title: `${text} is ${how}`,
             why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
-            remedy: onHost(text, { assessment, flags }, [
-              'crictl logs --tail 50 $(crictl ps -a --name kube-apiserver -q | head -1)',
-              units.has('kubelet')
-                ? 'systemctl restart kubelet'
-                : '# this host has no kubelet unit: start the apiserver as before',
-            ]),
+            remedy: onHost(text, { assessment, flags }, [readLog('kube-apiserver'), restart(units)]),
           };
         });
       }),
@@ -184,6 +180,32 @@ export const apiserverChecks: Checks = {
   },
 };
 
+/** One finding for all of them: they fail for one reason. */
+function describeOutage(how: string, units: ReadonlySet<string>): Finding {
+  return {
+    level: 'fail',
+    title: `no apiserver is ready (${how})`,
+    why: 'By the probes of this node, the API is down. All apiservers stay in use, so rules are not the cause.',
+    remedy: [
+      '# etcd first, on each master: no apiserver is ready without it',
+      readLog('etcd'),
+      readLog('kube-apiserver'),
+      restart(units),
+      '# if apiservers are ready on another master, the network of this node fails',
+    ],
+  };
+}
+
+function readLog(name: string): string {
+  return `crictl logs --tail 50 $(crictl ps -a --name ${name} -q | head -1)`;
+}
+
+function restart(units: ReadonlySet<string>): string {
+  return units.has('kubelet')
+    ? 'systemctl restart kubelet'
+    : '# this host has no kubelet unit: start the apiserver as before';
+}
+
 /** Why a check of apiservers was not made. */
 const nobodyKnown = { unknown: 'no apiserver is known' };
 
@@ -253,6 +275,9 @@ function listNames(alternativeNames: string): string[] {
     .filter((name) => name !== '')
     .map((name) => parseAddress(name)?.text ?? name);
 }
+
+type Serving = NonNullable<ReturnType<Answers['get']>>;
+type Answers = Extract<HostFacts['serving'], { readonly value: unknown }>['value'];
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */

@@ -96,6 +96,10 @@ describe('what an agent is like', () => {
       'vipnat_apiserver_state 10.77.0.13:6443 dead': 1,
       'vipnat_apiserver_state 10.77.0.13:6443 ready': 0,
     });
+    // All stay in the rules then, and none of them answers.
+    for (const text of texts) world.apiservers.set(text, 'refusing');
+    await world.clock.advance(3000);
+    expect(read(world)).toMatchObject({ [`vipnat_vip_apiservers ${vip}`]: 0, vipnat_rules_in_sync: 1 });
   });
 
   test.each<['keep' | 'leave', number]>([

@@ -9,6 +9,8 @@ import {
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
 import { formatStatus } from '../../../../cli/commands/status.ts';
+import { formatCheck } from '../../../../cli/commands/check.ts';
+import { plainScreen } from '../../../../cli/output.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
 import { findInstance, findWire } from '../../../../lib/keepalived/read.ts';
 import { findNamedFile } from '../../../../lib/keepalived/configuration.ts';
@@ -96,7 +98,50 @@ kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
 drift       none
 * this node
 `);
-    expect(isInTrouble(status)).toBe(false);
+    // Nothing is wrong with the rules: a monitor that goes by the exit status hears of the apiserver.
+    expect(isInTrouble(status)).toBe(true);
+    const drained = { ...dead, state: 'draining', isDrained: true } as const;
+    for (const one of [{ ...dead, state: 'warming' } as const, drained]) {
+      const health = new Map([[three[2] ?? '', one]]);
+      expect(isInTrouble({ ...status, assessment: { ...status.assessment, health } })).toBe(false);
+    }
+  });
+
+  test.each([
+    ['is dead', dead, 'dead'],
+    ['has lost its etcd', { ...dead, state: 'draining' } as const, 'draining'],
+    ['is suspected', { ...dead, state: 'ready', unconfirmedFailure: 'etcd failed' } as const, 'suspected'],
+  ])('leads with it that every apiserver %s, in red, where one alone does not', async (_, one, word) => {
+    const kernel = createHost();
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    const { assessment, ...found } = { ...(await read(kernel)), flows: new Map(), keepalived: new Map() };
+    const see = (bad: readonly string[]) =>
+      toHostStatus({ ...assessment, health: new Map(bad.map((text) => [text, one])) }, found);
+    const first = (status: HostStatus) =>
+      formatStatus(status, { ...plainScreen, isColoured: true }).split('\n')[0];
+    expect(first(see(three))).toMatch(
+      /^10\.0\.0\.50:6443 {3}\u001b\[31mNO APISERVER IS READY\u001b\[39m · all 3 stay in use · (?!.*in sync)/,
+    );
+    expect(formatStatus(see(three))).toMatch(new RegExp(`^  10\\.77\\.0\\.12:6443 +${word} `, 'm'));
+    expect(first(see(three.slice(1)))).toMatch(/held by this node · .*in sync/);
+    expect([isInTrouble(see(three)), isInTrouble(see(three.slice(1))), isInTrouble(see([]))]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    const { health } = see(three).assessment;
+    const check = (screen = plainScreen) =>
+      formatCheck(
+        {
+          assessment: { ...assessment, health },
+          ...{ drops: [], unread: [], config: ordinaryConfig, agent: null, flags: '' },
+        },
+        screen,
+      );
+    expect(check().split('\n')[0]).toMatch(
+      /^10\.0\.0\.50:6443: NO APISERVER IS READY, all 3 stay in use\. .*in sync/,
+    );
+    expect(check({ ...plainScreen, isColoured: true })).not.toContain('\u001b[32m');
   });
 
   test('says in its first line that the rules are not as they should be, and names each difference', async () => {
@@ -116,9 +161,10 @@ drift       none
       'looks bad and is kept in use',
       { unconfirmedFailure: 'no answer to TCP connects' },
       'no answer to TCP connects',
+      'suspected',
     ],
-    ['shows only that it lives', { livenessOnly }, `liveness only: ${livenessOnly}`],
-  ])('says it of an apiserver that %s', async (_, detail, said) => {
+    ['shows only that it lives', { livenessOnly }, `liveness only: ${livenessOnly}`, 'ready'],
+  ])('says it of an apiserver that %s', async (_, detail, said, word) => {
     const { assessment, ...found } = {
       ...(await read(createHost())),
       flows: new Map(),
@@ -127,7 +173,7 @@ drift       none
     const one = { state: 'ready', reason: '', staleConnections: 'none', ...detail } as const;
     const health = new Map([[three[1] ?? '', one]]);
     const lines = formatStatus(toHostStatus({ ...assessment, health }, found)).split('\n');
-    expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ready ${said}`);
+    expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ${word} ${said}`);
   });
 
   test("tells keepalived's own word for its state, and since when", async () => {

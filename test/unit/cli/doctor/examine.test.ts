@@ -33,6 +33,26 @@ test.each([
   expect(told.map(({ code }) => code)).toEqual(codes);
 });
 
+test.each([
+  ['dead', { state: 'dead' as const, reason: 'connection refused' }, 'dead: connection refused'],
+  [
+    'without etcd',
+    { state: 'ready' as const, unconfirmedFailure: '[-]etcd failed' },
+    'suspected: [-]etcd failed',
+  ],
+])('apiservers that are all %s are one failure, and the way out begins with etcd', async (_, health, how) => {
+  const { health: well } = await assessWell();
+  const all = new Map([...well].map(([text, one]) => [text, { ...one, ...health }]));
+  expect(await tell(await assessing({ health: all }))).toMatchObject([
+    {
+      code: 'apiserver-down',
+      level: 'fail',
+      title: `no apiserver is ready (${how})`,
+      remedy: expect.arrayContaining([expect.stringContaining('etcd')]),
+    },
+  ]);
+});
+
 test('an apiserver that answers no probe is told of with the way out', async () => {
   const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
   expect(await tell(await withFirst({ livenessOnly }))).toMatchObject([
