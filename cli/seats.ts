@@ -1,4 +1,3 @@
-import type { ApiRoute } from '../lib/kubernetes/route.ts';
 import { type Clock, sleep } from '../lib/clock.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
 import { createLister } from '../lib/kubernetes/list-watch.ts';
@@ -19,6 +18,7 @@ import {
   readReports,
 } from '../lib/api/node.ts';
 import { type ErrorCode, VipnatError } from '../lib/errors.ts';
+import { findNearest } from '../lib/text.ts';
 
 const apiLimitMs = 5000;
 
@@ -26,7 +26,11 @@ const apiLimitMs = 5000;
 const maxTries = 5;
 
 /** The seats of a cluster, by its API. Each call asks it again. In the namespace are the Leases of balancers. */
-export function createSeatsApi(route: ApiRoute, clock: Clock, namespace: string): SeatsApi {
+export function createSeatsApi(
+  route: Parameters<typeof createLister>[0],
+  clock: Clock,
+  namespace: string,
+): SeatsApi {
   const { signal } = new AbortController();
   const client = new RoutedClient(route, clock, signal);
   const list = createLister(route, clock, signal);
@@ -84,11 +88,12 @@ const pollMs = 500;
 
 /**
  * Has a node give up all its seats, and waits until another node has each of them.
- * @throws VipnatError SEATS_NOT_MOVED when that is not so after 30 s; what was asked for stays
+ * @throws VipnatError NODE_NOT_FOUND where nobody knows the node, SEATS_NOT_MOVED when that is not so after 30 s; what was asked for
+ * stays
  */
 export async function drainNode(options: MoveOptions, node: string): Promise<void> {
   const { api, print } = options;
-  const { drained, seats: known } = await api.view();
+  const { drained, seats: known } = await findNode(api, node);
   const given = known.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
   for (const pool of drained.keys()) {
     await api.drain(pool, (before) => [...before.filter((one) => one.node !== node), { node, seat: null }]);
@@ -103,9 +108,26 @@ export async function drainNode(options: MoveOptions, node: string): Promise<voi
   print(`${node} holds no seat, and gets none until: vipnat seats undrain ${node}`);
 }
 
-/** Lets a node hold seats again. It takes none from other nodes: see rebalanceSeats. */
+/** What the API has of seats, where it knows a node: by the node's balancer, a seat or a drain. A drain of nobody always succeeds. */
+async function findNode(api: SeatsApi, node: string): Promise<SeatsView> {
+  const view = await api.view();
+  const { seats, nodes, drained } = view;
+  if (drained.size === 0)
+    throw new VipnatError('NODE_NOT_FOUND', 'there is no AddressPool, so no node has a seat');
+  const known = [
+    ...nodes.map((one) => one.node),
+    ...seats.flatMap((one) => one.nodes),
+    ...[...drained.values()].flat().map((one) => one.node),
+  ];
+  if (known.includes(node)) return view;
+  const nearest = findNearest(node, known);
+  const hint = nearest === null ? 'To list the nodes: vipnat seats' : `Did you mean ${nearest}?`;
+  throw new VipnatError('NODE_NOT_FOUND', `no balancer and no pool knows a node ${node}. ${hint}`);
+}
+
+/** Lets a node hold seats again. It takes none from other nodes: see rebalanceSeats. Rejects with NODE_NOT_FOUND as drainNode. */
 export async function undrainNode({ api, print }: MoveOptions, node: string): Promise<void> {
-  const { drained } = await api.view();
+  const { drained } = await findNode(api, node);
   for (const pool of drained.keys()) {
     await api.drain(pool, (before) => before.filter((one) => one.node !== node));
   }

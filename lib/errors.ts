@@ -169,6 +169,11 @@ export const errorCatalogue = {
     remedy:
       'For a status of 500 or more, check that apiserver and etcd. Otherwise find out which program listens at that address.',
   },
+  NODE_NOT_FOUND: {
+    ...transient,
+    meaning: 'No node of this name has a balancer, may hold a seat, or is drained. vipnat changed nothing.',
+    remedy: 'Give the name as `kubectl get nodes` has it. `vipnat seats` lists the seats and their nodes.',
+  },
   SEATS_NOT_MOVED: {
     ...transient,
     meaning:

@@ -144,7 +144,7 @@ Examples:
 A seat is a part of a pool's addresses, which one node holds at a time. seats reads the
 Kubernetes API and asks no node. drain, undrain and rebalance change an annotation of
 each AddressPool, and wait until the seats have moved.
-Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
+Exit status: 0 each seat has one node, 1 failed, 2 one has none or two, or there is none,
 78 bad configuration.`,
   flags,
   words,
@@ -168,7 +168,7 @@ function explainNode(action: string, node: string | undefined): string {
 
 /**
  * Who holds which seat, by the API alone; or moves seats.
- * @throws VipnatError API_CREDENTIALS_INVALID without credentials, SEATS_NOT_MOVED, and those of a request to the API
+ * @throws VipnatError API_CREDENTIALS_INVALID without credentials, NODE_NOT_FOUND, SEATS_NOT_MOVED, and those of a request to the API
  */
 async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
@@ -180,7 +180,7 @@ async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & As
   await move({ api, clock, print }, options);
   const view = await api.view();
   stdout(options.json ? formatSeatsJson(view) : formatSeats(view, screen()));
-  return view.seats.every(({ seatHolders }) => seatHolders.length === 1)
+  return view.seats.length > 0 && view.seats.every(({ seatHolders }) => seatHolders.length === 1)
     ? exitStatuses.done
     : exitStatuses.found;
 }

@@ -2,7 +2,7 @@ import { type Config, quoteText } from '../../config/options.ts';
 import { type ApiRoute, findRoute } from '../../lib/kubernetes/route.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { statSync } from 'node:fs';
-import type { Clock } from '../../lib/clock.ts';
+import { findNearest } from '../../lib/text.ts';
 import type { ServicesView, ServiceView } from './view.ts';
 import { type NamespacedName, name, objectVersion, type Resource } from '../../lib/kubernetes/client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/list-watch.ts';
@@ -73,7 +73,11 @@ const maxUnready = 20;
 const maxEvents = 10;
 
 /** Reads Services by a route. In the namespace are the Leases of balancers and controllers. */
-export function createServicesApi(route: ApiRoute, clock: Clock, namespace: string): ServicesApi {
+export function createServicesApi(
+  route: ApiRoute,
+  clock: Parameters<typeof createLister>[1],
+  namespace: string,
+): ServicesApi {
   const list = createLister(route, clock, new AbortController().signal);
   const read = async (one: NamespacedName | null) => {
     const services = await list(one === null ? loadBalancerServices : selectService(one));
@@ -113,7 +117,10 @@ export function createServicesApi(route: ApiRoute, clock: Clock, namespace: stri
     find: async (name) => {
       const { services, view } = await read(name);
       const [service] = view.services;
-      if (service === undefined) throw refuse(name, services[0]?.spec);
+      if (service === undefined) {
+        const known = services.length > 0 ? [] : await list(loadBalancerServices);
+        throw refuse(name, services[0]?.spec, known.map(formatName));
+      }
       return { view, service, events: await listEvents(service) };
     },
   };
@@ -133,7 +140,13 @@ async function listUnready(list: ListAll, views: readonly ServiceView[]): Promis
   return [...uidToPod.values()];
 }
 
-function refuse({ namespace, name }: NamespacedName, spec: Service['spec'] | undefined): VipnatError {
+const formatName = ({ metadata: { namespace, name } }: Service) => `${namespace}/${name}`;
+
+function refuse(
+  { namespace, name }: NamespacedName,
+  spec: Service['spec'] | undefined,
+  known: readonly string[],
+): VipnatError {
   const key = `${namespace}/${name}`;
   const ownClass = spec?.loadBalancerClass ?? '';
   const why =
@@ -142,7 +155,10 @@ function refuse({ namespace, name }: NamespacedName, spec: Service['spec'] | und
       : spec.type !== 'LoadBalancer'
         ? `the Service ${key} is of type ${spec.type}, and vipnat serves type LoadBalancer`
         : `another load balancer serves the Service ${key}${ownClass === '' ? '' : ` (loadBalancerClass ${ownClass})`}`;
-  return new VipnatError('SERVICE_NOT_FOUND', `${why}. To list the Services of vipnat: vipnat services`);
+  const nearest = findNearest(key, known);
+  const hint =
+    nearest === null ? 'To list the Services of vipnat: vipnat services' : `Did you mean ${nearest}?`;
+  return new VipnatError('SERVICE_NOT_FOUND', `${why}. ${hint}`);
 }
 
 const time = z.nullish(z.string());

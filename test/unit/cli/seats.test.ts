@@ -223,6 +223,29 @@ describe('seats', () => {
     expect(await rebalanceSeats(options)).toBe(0);
   });
 
+  test.each([
+    ['w11', 'no balancer and no pool knows a node w11. Did you mean w1?'],
+    ['master-1', 'no balancer and no pool knows a node master-1. To list the nodes: vipnat seats'],
+  ])('of %s, which nobody knows, are neither drained nor undrained', async (node, message) => {
+    const { api, said, options } = start(['w2', 'w2', 'w3']);
+    const refusal = { code: 'NODE_NOT_FOUND', message };
+    await expect(drainNode(options, node)).rejects.toMatchObject(refusal);
+    await expect(undrainNode(options, node)).rejects.toMatchObject(refusal);
+    expect([api.history, said]).toEqual([[], []]);
+    // One that left the cluster and is still named in the annotation can be undrained.
+    const left = { ...viewSeats(api.objects, now), drained: new Map([['default', [{ node, seat: null }]]]) };
+    await undrainNode(
+      { ...options, api: { view: () => Promise.resolve(left), drain: api.drain.bind(api) } },
+      node,
+    );
+    expect(said).toHaveLength(1);
+    const empty = { seats: [], nodes: [], drained: new Map() };
+    const nothing = { view: () => Promise.resolve(empty), drain: api.drain.bind(api) };
+    await expect(drainNode({ ...options, api: nothing }, 'w1')).rejects.toMatchObject({
+      message: 'there is no AddressPool, so no node has a seat',
+    });
+  });
+
   test('that do not move are told, and a rebalance takes its drain back', async () => {
     const { api, clock, options } = start(['w2', 'w2', 'w3']);
     api.isStuck = true;
