@@ -103,11 +103,11 @@ export function formatStatusJson(status: HostStatus, node: string, now: Date, mo
 function describeVip(vip: VipStatus, now: Date): object {
   const { backends, keepalived } = vip;
   return {
-    backends: backends.map(({ endpoint, isLocal, state, isSuspected, reason, forMs, flows, share }) => ({
+    backends: backends.map(({ endpoint, isLocal, state, isUncorroborated, reason, forMs, flows, share }) => ({
       address: formatEndpoint(endpoint),
       local: isLocal,
       state,
-      suspected: isSuspected,
+      uncorroborated: isUncorroborated,
       reason,
       since: forMs === null ? null : new Date(now.getTime() - forMs).toISOString(),
       flows,
@@ -128,7 +128,7 @@ export interface BackendStatus {
   readonly isLocal: boolean;
   readonly state: HealthState;
   /** Whether it looks bad to this node, and stays in use as no other apiserver shows that the fault is its own. */
-  readonly isSuspected: boolean;
+  readonly isUncorroborated: boolean;
   /** One phrase for people; empty where there is nothing to say. */
   readonly reason: string;
   /** For how long the running agent has found it so; null without an agent. */
@@ -230,7 +230,7 @@ function listBackends(
       endpoint,
       isLocal: observation.addresses.some(({ address }) => address === endpoint.address),
       state,
-      isSuspected: unconfirmedFailure !== undefined,
+      isUncorroborated: unconfirmedFailure !== undefined,
       reason: state === 'ready' ? unconfirmed : reason,
       forMs: activity?.apiservers[text]?.forMs ?? null,
       flows: findPart(counts, text),

@@ -188,10 +188,10 @@ function formatBackends(backends: readonly BackendStatus[], screen: Screen): str
   ];
 }
 
-function toCells({ endpoint, isLocal, state, isSuspected, forMs, flows, share }: BackendStatus): Part[] {
+function toCells({ endpoint, isLocal, state, isUncorroborated, forMs, flows, share }: BackendStatus): Part[] {
   return [
     { text: `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}` },
-    isSuspected ? { text: 'suspected', tone: 'bad' } : { text: state, tone: stateToTone[state] },
+    isUncorroborated ? { text: 'suspected', tone: 'bad' } : { text: state, tone: stateToTone[state] },
     { text: forMs === null ? '' : formatAge(forMs) },
     { text: flows === null ? '' : String(flows) },
     { text: share === null ? '' : `${Math.round(share * 100)} %` },
