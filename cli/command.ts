@@ -216,6 +216,8 @@ interface CheckFacts<Options> extends Pick<ConfigReading, 'config' | 'unreadable
   readonly unread: ReadonlySet<string>;
   /** What to say where no virtual IP is given and one is needed, with a hint; nothing where there is one. */
   readonly noVip: (hint?: string) => readonly string[];
+  /** What to say of virtual IPs that this host shows to be wrong on every host, for a command that places them. */
+  readonly unfitVips: () => readonly string[];
 }
 
 /** A command that works by the configuration. It takes all options of the configuration, so that the agent's can be pasted. */

@@ -157,13 +157,14 @@ async function checkConfig(
     scope === null
       ? { reading: await readConfig(sources), notes: [], reason: null }
       : await (await import('../agent/main.ts')).readConfigWithAgent(sources, scope);
+  const { explainUnfitHere } = await import('../lib/kernel/host.ts');
   const mayBeForServices = scope !== null && reading.config.vips.length === 0;
   const isForServices =
     mayBeForServices && isUsed(await (await import('../balancer/main.ts')).inspectBalancer());
   refuseProblems([
     ...call.problems,
     ...reading.problems,
-    ...findCommandProblems({ ...call, command }, reading, { reason, isForServices }),
+    ...findCommandProblems({ ...call, command }, reading, { reason, isForServices }, explainUnfitHere),
   ]);
   for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
   return reading;
@@ -185,12 +186,18 @@ export function findCommandProblems(
   { command, options, unread }: Pick<CallInvocation, 'options' | 'unread'> & { command: ConfiguredCommand },
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
   { reason, isForServices }: Lack = { reason: null, isForServices: false },
+  explainHere: (address: string) => string | null = () => null,
 ): readonly string[] {
   const isLacking = config.vips.length === 0 && !unreadable.has('vip') && !isForServices;
   const why = reason === null ? '' : `, and ${reason}`;
   const noVip = (hint = '') =>
     isLacking ? [`no virtual IP given${why}${hint}. Example: --vip 10.0.0.50:6443`] : [];
-  return command.check?.({ options, config, unreadable, unread, noVip }) ?? [];
+  const unfitVips = () =>
+    config.vips.flatMap(({ address }) => {
+      const why = explainHere(address);
+      return why === null ? [] : [`--vip ${address} ${why}. A virtual IP is a free address of this network`];
+    });
+  return command.check?.({ options, config, unreadable, unread, noVip, unfitVips }) ?? [];
 }
 
 /** A command, and what its own flags and words come to. */

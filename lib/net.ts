@@ -325,6 +325,37 @@ export interface SubnetAddress {
   readonly prefixLength: number;
 }
 
+/**
+ * Why an address can be no virtual IP next to these of a host and its gateways: a clause for each address that is wrong on every host.
+ * Null where nothing speaks against it. keepalived adds a virtual IP next to an own address, or without a subnet. Pure.
+ */
+export function explainUnfit(
+  text: string,
+  locals: readonly (SubnetAddress & { readonly device: string })[],
+  gateways: readonly string[],
+): string | null {
+  const bits = text.includes(':') ? 128 : 32;
+  const wide = locals.filter(({ address, prefixLength }) => isOf(address, bits) && prefixLength < bits - 1);
+  const around = wide.filter((local) => isInSubnet(text, local));
+  const [first] = around;
+  if (first === undefined) return null;
+  if (gateways.includes(text)) return 'is the gateway of this host';
+  const isMain =
+    wide.length === 1 || gateways.some((gateway) => isOf(gateway, bits) && isInSubnet(gateway, first));
+  if (around.length === 1 && first.address === text && isMain) return `is the own address of ${first.device}`;
+  const cidr = `${first.address}/${first.prefixLength}`;
+  const network =
+    bits === 32 ? ipaddr.IPv4.networkAddressFromCIDR(cidr) : ipaddr.IPv6.networkAddressFromCIDR(cidr);
+  if (ipaddr.parse(text).toString() === network.toString())
+    return `is the address of the network of ${first.device}`;
+  const isBroadcast = bits === 32 && ipaddr.IPv4.broadcastAddressFromCIDR(cidr).toString() === text;
+  return isBroadcast ? `is the broadcast address of the network of ${first.device}` : null;
+}
+
+function isOf(address: string, bits: number): boolean {
+  return address.includes(':') === (bits === 128);
+}
+
 /** Whether an address is in the subnet of one of this host's. An address of another family is not. Pure. */
 export function isInSubnet(text: string, local: SubnetAddress): boolean {
   const address = ipaddr.parse(text);

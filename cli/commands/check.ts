@@ -1,6 +1,5 @@
 import type { HostReading, ClosedSwitch, VipDecision } from '../../agent/main.ts';
 import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/kernel/port.ts';
-import type { Config } from '../../config/options.ts';
 import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { type Screen, plainScreen, layOutText, paint, keepTogether, joinLines, count } from '../output.ts';
 import {
@@ -31,7 +30,7 @@ export interface CheckFindings {
   readonly drops: readonly ForwardChain[];
   /** What could not be read. */
   readonly unread: readonly UnreadText[];
-  readonly config: Pick<Config, 'sysctls'>;
+  readonly config: Pick<CommandContext<object>['config'], 'sysctls'>;
   /** The one that runs here: no other vipnat may write then. */
   readonly agent: Pick<OwnerInfo, 'pid'> | null;
   /** The flags of this configuration as a shell takes them: `--vip=10.0.0.50:6443`. */

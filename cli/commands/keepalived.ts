@@ -31,7 +31,7 @@ error. Run it on each master with the same options. Only --output writes a file.
 Exit status: 0 printed, 78 bad configuration, or a value that this host does not show.`,
   flags: keepalivedFlags,
   configOptions: ['vip', 'endpoints', 'runDir', 'logLevel'],
-  check: ({ noVip }) => noVip(),
+  check: ({ noVip, unfitVips }) => [...noVip(), ...unfitVips()],
   run: printOrWrite,
 });
 

@@ -51,8 +51,8 @@ Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
   configOptions: ['vip'],
   kinds,
   isForElsewhere: true,
-  check: ({ options, config, unread, noVip }) => [
-    ...(options.kind === 'services' ? [] : noVip()),
+  check: ({ options, config, unread, noVip, unfitVips }) => [
+    ...(options.kind === 'services' ? [] : [...noVip(), ...unfitVips()]),
     ...findManifestProblems(options, config, unread),
   ],
   run: printManifests,

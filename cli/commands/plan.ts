@@ -107,9 +107,9 @@ Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
   flags,
   configOptions: [...hostOptions, 'nodeName'],
   agentScope: ({ offline }) => (offline ? null : 'given'),
-  check: ({ options: { offline }, config, unreadable, noVip }) => [
+  check: ({ options: { offline }, config, unreadable, noVip, unfitVips }) => [
     ...noVip(),
-    ...(offline ? findOfflineProblems(config, unreadable) : []),
+    ...(offline ? findOfflineProblems(config, unreadable) : unfitVips()),
   ],
   run: runPlan,
 });

@@ -26,11 +26,12 @@ Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
   flags,
   configOptions: optionNames,
   hasLog: ({ once, dryRun }) => !once && !dryRun,
-  check: ({ options: { once, dryRun }, noVip }) => [
+  check: ({ options: { once, dryRun }, noVip, unfitVips }) => [
     ...(once && dryRun
       ? ['--once and --dry-run exclude each other: one writes, the other only prints. Leave one out']
       : []),
     ...noVip(),
+    ...unfitVips(),
   ],
   run: runOrPrint,
 });

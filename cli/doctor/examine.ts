@@ -138,9 +138,11 @@ function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextS
   ];
 }
 
-/** Nothing is built on an address that an unknown host has, or that no neighbour asks for. */
+/** Nothing is built on an address that another host has or should have, or that no neighbour asks for. */
 function isAddressFit(results: readonly Outcome[], facts: HostFacts): boolean {
-  const isFound = (code: string) => results.some((one) => one.code === code && one.level === 'warn');
+  const isFound = (code: string, level: Level = 'warn') =>
+    results.some((one) => one.code === code && one.level === level);
+  if (isFound('vip-unfit', 'fail')) return false;
   return !isFound('vip-off-network') && (hasCluster(facts) || !isFound('vip-held-without-vrrp'));
 }
 

@@ -82,6 +82,8 @@ export interface HostFacts {
   /** By name, those of sysctlNames and of every interface that this kernel has. */
   readonly sysctls: ReadonlyMap<string, string>;
   readonly interfaces: readonly InterfaceAddress[];
+  /** Where the default routes lead. */
+  readonly gateways: readonly string[];
   /** But for those of seatProcesses. */
   readonly processes: Fact<readonly HostProcess[]>;
   /** Those of the keepalived that holds Services' addresses. */

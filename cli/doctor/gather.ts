@@ -2,6 +2,7 @@ import {
   readIpvs,
   readRights,
   readInterfaces,
+  readGateways,
   viewHostPaths,
   type HostProcess,
   listProcesses,
@@ -112,7 +113,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     'unknown' in found ? found : { value: found.value[key] };
   return {
     ...{ config, flags, version, now: clock.date(), tools: new Set(toolNames.filter(isInPath)) },
-    ...{ ...parts, ...onDisk, ...asked, interfaces: readInterfaces() },
+    ...{ ...parts, ...onDisk, ...asked, interfaces: readInterfaces(), gateways: readGateways() },
     ...{ processes: pick('processes'), seatProcesses: pick('seatProcesses'), listeners: pick('listeners') },
   };
 }

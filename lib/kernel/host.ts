@@ -1,8 +1,15 @@
 import type { LocalAddress } from './port.ts';
 import { networkInterfaces, endianness } from 'node:os';
-import { parseAddress, readAddressBytes, type SubnetAddress, type Family, type Endpoint } from '../net.ts';
+import {
+  parseAddress,
+  readAddressBytes,
+  explainUnfit,
+  type SubnetAddress,
+  type Family,
+  type Endpoint,
+} from '../net.ts';
 import { stat, readFile, readdir, readlink, access } from 'node:fs/promises';
-import { createReadStream, fstatSync } from 'node:fs';
+import { createReadStream, fstatSync, readFileSync } from 'node:fs';
 import { isInPath } from './tools.ts';
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
@@ -25,6 +32,27 @@ export function readInterfaces(): InterfaceAddress[] {
       return [{ family: parsed.family, address: parsed.text, device, prefixLength }];
     }),
   );
+}
+
+/** Where the default IPv4 routes of this network namespace lead. None where they cannot be read. Source: net/ipv4/fib_trie.c, fib_route_seq_show. */
+export function readGateways(): string[] {
+  try {
+    return readFileSync('/proc/net/route', 'utf8')
+      .split('\n')
+      .flatMap((row) => {
+        const [, to, via = ''] = row.split(/\s+/);
+        if (to !== '00000000' || via === '00000000') return [];
+        const bytes = Buffer.from(via, 'hex');
+        return [(endianness() === 'LE' ? bytes.reverse() : bytes).join('.')];
+      });
+  } catch {
+    return [];
+  }
+}
+
+/** Why an address can be no virtual IP, by this host's addresses and gateways; null where nothing speaks against it. */
+export function explainUnfitHere(address: string): string | null {
+  return explainUnfit(address, readInterfaces(), readGateways());
 }
 
 /** Tells of a path without a file whether the host may have one there all the same. */

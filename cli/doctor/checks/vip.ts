@@ -12,7 +12,7 @@ import {
   findDoubles,
   isKeepalivedHere,
 } from '../facts.ts';
-import { type Endpoint, isInSubnet } from '../../../lib/net.ts';
+import { type Endpoint, isInSubnet, explainUnfit } from '../../../lib/net.ts';
 import { findInstance, keepalivedFile } from '../../../lib/keepalived/read.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { isKubeVip } from './rules.ts';
@@ -35,6 +35,21 @@ export const virtualIpChecks: Checks = {
           return describeNobody(vip, facts);
         }),
       ),
+  },
+  'vip-unfit': {
+    levels: ['fail'],
+    meaning:
+      "The VIP is this host's own address, its gateway, or the address or broadcast address of its network.",
+    find: ({ config, interfaces, gateways }) =>
+      checkEach(config.vips, noVip, ({ address }) => {
+        const why = explainUnfit(address, interfaces, gateways);
+        if (why === null) return null;
+        return {
+          title: `${address} ${why}`,
+          why: 'A virtual IP is an additional address. If keepalived holds this one, two hosts have the same address.',
+          remedy: ['# choose a free address of this network, and give it as --vip'],
+        };
+      }),
   },
   'vip-off-network': {
     levels: ['warn'],

@@ -114,6 +114,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
       [sysctlNames.conntrackLoose, '1'],
     ]),
     interfaces: [{ family: 'ipv4', address: '10.77.0.11', device: 'eth0', prefixLength: 24 }],
+    gateways: ['10.77.0.1'],
     processes: {
       value: [
         keepalived,

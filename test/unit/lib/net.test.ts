@@ -18,6 +18,7 @@ import {
   countAddresses,
   classifyAddress,
   countCommonBits,
+  explainUnfit,
 } from '../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
@@ -245,4 +246,25 @@ test.each([
 ])('%s and %s share %i leading bits', (left, right, bits) => {
   expect(countCommonBits(left, right)).toBe(bits);
   expect(countCommonBits(right, left)).toBe(bits);
+});
+
+const eth0 = (address: string, prefixLength = 24) => ({ address, prefixLength, device: 'eth0' });
+const eth1 = { ...eth0('203.0.113.50'), device: 'eth1' };
+
+test.each([
+  ['10.0.0.11', [eth0('10.0.0.11')], 'is the own address of eth0'],
+  ['10.0.0.11', [eth0('10.0.0.11'), eth1], 'is the own address of eth0'],
+  // As keepalived holds it: without a subnet, beside an own address, or alone on another interface.
+  ['10.0.0.50', [eth0('10.0.0.11'), eth0('10.0.0.50', 32)], null],
+  ['10.0.0.50', [eth0('10.0.0.11'), eth0('10.0.0.50')], null],
+  ['203.0.113.50', [eth0('10.0.0.11'), eth1], null],
+  ['10.0.0.1', [eth0('10.0.0.11')], 'is the gateway of this host'],
+  ['10.0.0.0', [eth0('10.0.0.11')], 'is the address of the network of eth0'],
+  ['10.0.0.255', [eth0('10.0.0.11')], 'is the broadcast address of the network of eth0'],
+  ['10.0.0.255', [eth0('10.0.0.11', 23)], null],
+  ['fd00::', [eth0('fd00::11', 64)], 'is the address of the network of eth0'],
+  ['fd00::11', [eth0('fd00::11', 64)], 'is the own address of eth0'],
+  ['fd00::ff', [eth0('fd00::11', 64), eth0('10.0.0.11')], null],
+])('%s as a virtual IP on a host with %j %s', (address, locals, why) => {
+  expect(explainUnfit(address, locals, ['10.0.0.1'])).toBe(why);
 });
