@@ -152,6 +152,7 @@ function findConflicts(values: Values, settings: Settings, isForElsewhere: boole
     });
   return [
     ...format('vip', checkVips(values.vip)),
+    ...format('mode', checkMode(values)),
     ...format('method', checkMethod(values)),
     ...format('clusterIp', checkClusterIps(values)),
     ...format('endpoints', checkEndpoints(values)),
@@ -174,6 +175,23 @@ function checkVips(vips: readonly Endpoint[]): Complaint[] {
   return texts.flatMap((text, index) =>
     texts.indexOf(text) === index ? [] : [{ text, index, what: 'is given twice', hint: 'Leave one out' }],
   );
+}
+
+/** The rules of a mode that follows kube-proxy lead to what only one proxy mode writes. */
+const modeToProxyMode: Partial<Record<Values['mode'], Values['proxyMode']>> = {
+  'service-chain': 'iptables',
+  'cluster-ip': 'ipvs',
+};
+
+function checkMode({ mode, proxyMode, iptables }: Values): Complaint[] {
+  const needed = modeToProxyMode[mode];
+  const what =
+    needed !== undefined && proxyMode !== 'auto' && proxyMode !== needed
+      ? `follows kube-proxy in its mode ${needed}, and --proxy-mode is ${proxyMode}`
+      : needed === 'iptables' && iptables === 'none'
+        ? 'leads to a chain of iptables, and --iptables is none'
+        : null;
+  return what === null ? [] : [{ text: mode, what, hint: 'Leave out the mode' }];
 }
 
 /** kube-proxy chooses where its rules lead. */

@@ -140,7 +140,7 @@ function listNextSteps(facts: HostFacts, topics: readonly TopicOutcome[]): NextS
 
 /** Nothing is built on an address that another host has or should have, or that no neighbour asks for. */
 function isAddressFit(results: readonly Outcome[], facts: HostFacts): boolean {
-  const isFound = (code: string, level: Level = 'warn') =>
+  const isFound = (code: string, level: 'warn' | 'fail' = 'warn') =>
     results.some((one) => one.code === code && one.level === level);
   if (isFound('vip-unfit', 'fail')) return false;
   return !isFound('vip-off-network') && (hasCluster(facts) || !isFound('vip-held-without-vrrp'));

@@ -113,6 +113,21 @@ test.each<[line: string, ...problems: string[]]>([
     `--vip 10.0.0.50 --method lc --mode ${mode}`,
     `--method lc ${lc} ${mode}, where kube-proxy chooses. Leave out the mode, or give direct`,
   ]),
+  ...['cluster-ip ipvs', 'service-chain iptables'].flatMap((pair): [string, ...string[]][] => {
+    const [mode = '', needed = ''] = pair.split(' ');
+    return ['ipvs', 'iptables', 'nftables', 'none', 'auto'].map((proxyMode) => [
+      `--vip 10.0.0.50 --mode ${mode} --proxy-mode ${proxyMode}`,
+      ...(['auto', needed].includes(proxyMode)
+        ? []
+        : [
+            `--mode ${mode} follows kube-proxy in its mode ${needed}, and --proxy-mode is ${proxyMode}. Leave out the mode`,
+          ]),
+    ]);
+  }),
+  [
+    '--vip 10.0.0.50 --mode service-chain --iptables none',
+    '--mode service-chain leads to a chain of iptables, and --iptables is none. Leave out the mode',
+  ],
   ['--vip 10.0.0.50 --method lc --mode auto'],
   ['--vip 10.0.0.50 --method lc --mode direct'],
   [
