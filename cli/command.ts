@@ -193,7 +193,7 @@ interface Shared<FlagsOf extends FlagSet, WordsOf extends object> {
   readonly words?: Words<WordsOf>;
 }
 
-/** A command for which no option of the configuration counts. Without `words`, its command line is refused at the first mistake. */
+/** A command for which no option of the configuration counts. */
 interface PlainCommand<FlagsOf extends FlagSet = FlagSet, WordsOf extends object = object> extends Shared<
   FlagsOf,
   WordsOf
@@ -409,17 +409,27 @@ export function refuseValue(flag: string, given: string, fault: string, example:
 /** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
 export const servicesNamespace = 'vipnat-system';
 
-/** `--namespace` of a command about Services; the meaning says what is in it. */
+/** `--system-namespace` of a command that shows what is in the API; null to look for it. */
+export const systemNamespace = text(
+  'NAME',
+  "the namespace of vipnat's own objects (default: where a controller's Lease is)",
+);
+
+/** `--namespace` of a program of Services; the meaning says what is in it. */
 export function namespaceFlag(meaning: string): Flag<string> {
   const read = (given = servicesNamespace) => given;
   return text('NAME', `${meaning} (default: ${servicesNamespace})`, read);
 }
 
 /** What is no name of a namespace (RFC 1123, a label). */
-export function checkNamespace(namespace: string, example = servicesNamespace): string[] {
-  if (/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
+export function checkNamespace(
+  namespace: string | null,
+  example = servicesNamespace,
+  flag = '--namespace',
+): string[] {
+  if (namespace === null || /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return [];
   const rule = 'is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end';
-  return [refuseValue('--namespace', namespace, rule, example)];
+  return [refuseValue(flag, namespace, rule, example)];
 }
 
 /** Flag, in camelCase, to what it is given: null and false for nothing, true for a switch, a list for one flag each. */

@@ -183,12 +183,19 @@ interface Lack {
  * missing.
  */
 export function findCommandProblems(
-  { command, options, unread }: Pick<CallInvocation, 'options' | 'unread'> & { command: ConfiguredCommand },
+  {
+    command,
+    options,
+    unread,
+    isMisread,
+  }: Pick<CallInvocation, 'options' | 'unread' | 'isMisread'> & { command: ConfiguredCommand },
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
   { reason, isForServices }: Lack = { reason: null, isForServices: false },
   explainHere: (address: string) => string | null = () => null,
 ): readonly string[] {
-  const isLacking = config.vips.length === 0 && !unreadable.has('vip') && !isForServices;
+  // Of a command line that could not be read, nobody knows what it lacks.
+  const isKnown = !isMisread && !unreadable.has('vip');
+  const isLacking = config.vips.length === 0 && isKnown && !isForServices;
   const why = reason === null ? '' : `, and ${reason}`;
   const noVip = (hint = '') =>
     isLacking ? [`no virtual IP given${why}${hint}. Example: --vip 10.0.0.50:6443`] : [];
@@ -213,6 +220,8 @@ export interface CallInvocation extends LoadedCommand {
   readonly problems: readonly string[];
   /** The command's flags that could not be read. */
   readonly unread: ReadonlySet<string>;
+  /** Whether it has a word or an option that the command does not have. */
+  readonly isMisread: boolean;
 }
 
 /**
@@ -225,16 +234,17 @@ export async function parseCommandLine(
   version: string,
   width: number = proseWidth,
 ): Promise<{ readonly kind: 'text'; readonly text: string } | CallInvocation> {
-  const args = expandHelp(given);
-  const refusal = refuseFirstWord(args[0]);
+  const words = expandHelp(given);
+  const refusal = refuseFirstWord(words[0]);
   if (refusal !== null) throw new VipnatError('CONFIG_INVALID', refusal);
   const program = createProgram(version, width);
-  const row = table.find(({ name }) => name === args[0]);
+  const row = table.find(({ name }) => name === words[0]);
   if (row === undefined) {
     addRows(program);
-    return { kind: 'text', text: parse(program, args) };
+    return { kind: 'text', text: parse(program, words) };
   }
   const loaded = { row, command: await row.load() };
+  const args = expandHabits(words, loaded.command);
   const kind = manifestKinds.find((one) => one === args[1]) ?? '';
   const isHelp = args.includes('--help') || args.includes('-h');
   const added = addCommand(program, { ...loaded, kind, isHelp }, width);
@@ -309,11 +319,8 @@ function addCommand(program: Command, called: CalledCommand, width: number): Com
     if (called.isHelp) terms.set(option.flag, explainOption(made, option));
     added.addOption(made);
   }
-  if (command.configOptions !== undefined || command.words !== undefined) {
-    added.allowUnknownOption().allowExcessArguments();
-  } else if (command.argument !== undefined) {
-    added.argument(`<${command.argument.name}>`);
-  }
+  added.allowUnknownOption().allowExcessArguments();
+  if (command.argument !== undefined) added.argument(`<${command.argument.name}>`);
   return added.configureHelp({
     ...program.configureHelp(),
     optionTerm: ({ long, flags }) => terms.get(long ?? '') ?? flags,
@@ -358,6 +365,33 @@ function expandHelp(words: readonly string[]): readonly string[] {
   return [...topic.slice(0, 2), '--help'];
 }
 
+const letterToFlag: Readonly<Record<string, string>> = {
+  '-n': 'namespace',
+  '-A': 'allNamespaces',
+  '-w': 'watch',
+};
+
+/** JSON is YAML, and nothing is left out of a screen that is narrow. */
+const formatToFlags = new Map([
+  ['json', ['--json']],
+  ['yaml', ['--json']],
+  ['wide', []],
+]);
+
+/** What kubectl's users type, as a command has it. Whatever it has not is left to be refused. */
+function expandHabits(args: readonly string[], { flags }: ServedCommand): readonly string[] {
+  const hasFormats = 'json' in flags && !('output' in flags);
+  return args.flatMap((word, at) => {
+    const flag = letterToFlag[word] ?? '';
+    if (flag in flags) return [nameFlag(flag)];
+    if (!hasFormats) return [word];
+    const isOutput = (one = '') => one === '-o' || one === '--output';
+    if (isOutput(word)) return formatToFlags.has(args[at + 1] ?? '') ? [] : [word];
+    const format = isOutput(args[at - 1]) ? word : (/^(?:-o=?|--output=)(.+)$/.exec(word)?.[1] ?? '');
+    return formatToFlags.get(format) ?? [word];
+  });
+}
+
 /** Commander takes options before the command for the program's own. */
 function refuseFirstWord(word = ''): string | null {
   if (['--help', '-h', '--version', '-v', ...commandNames].includes(word)) return null;
@@ -366,6 +400,8 @@ function refuseFirstWord(word = ''): string | null {
     return `${flag} comes after the command. Example: vipnat plan ${flag} …`;
   }
   if (word.startsWith('-')) return `${quoteText(word)} is not an option. See vipnat --help`;
+  if (word === 'get' || word === 'describe')
+    return `${word} is not a command. To look: vipnat status, vipnat services, vipnat seats`;
   const nearest = findNearest(word, commandNames);
   const hint = nearest === null ? `Commands: ${commandNames.join(', ')}` : `Did you mean ${nearest}?`;
   return `${quoteText(word)} is not a command. ${hint}`;
@@ -397,17 +433,18 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
     },
   });
   const own = readFlags(command.flags, all, words);
+  const misread = [
+    ...findUnknown(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
+    ...problems,
+  ];
   return {
     ...{ kind: 'call', ...loaded, words },
     options: { ...own.options, ...ofWords },
     flags: all as Flags,
     file: all['config'] as string | undefined,
-    problems: [
-      ...findUnknown(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
-      ...problems,
-      ...own.problems,
-    ],
+    problems: [...misread, ...own.problems],
     unread: own.unread,
+    isMisread: misread.length > 0,
   };
 }
 
@@ -421,7 +458,10 @@ function findUnknown(command: Command, wordCount: number): string[] {
     return command.args.slice(wordCount).map((word) => `${quoteText(word)} is one word too many. ${help}`);
   return foreign.map((word) => {
     const [flag = ''] = word.split('=');
-    const nearest = flag === '--format' && known.includes('--json') ? '--json' : findNearest(flag, known);
+    const meant = { '--format': '--json', '-o': '--json', '--output': '--json', '-n': '--system-namespace' }[
+      flag
+    ];
+    const nearest = meant !== undefined && known.includes(meant) ? meant : findNearest(flag, known);
     const hint = nearest === null ? help : `Did you mean ${nearest}?`;
     return `${quoteText(flag)} is not an option of ${command.name()}. ${hint}`;
   });

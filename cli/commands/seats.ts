@@ -27,12 +27,13 @@ import {
   defineCommand,
   type CommandContext,
   type OptionsOf,
-  namespaceFlag,
+  systemNamespace,
   checkNamespace,
+  servicesNamespace,
 } from '../command.ts';
 import { safeParse } from 'zod/mini';
 import { nodeName, quoteText } from '../../config/options.ts';
-import { findClusterRoute } from '../services/read.ts';
+import { findClusterRoute, findSystemNamespace } from '../services/read.ts';
 import { systemClock } from '../../lib/clock.ts';
 
 const columns = [
@@ -106,7 +107,7 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   });
 }
 
-const flags = { namespace: namespaceFlag('where the balancers run'), json, color };
+const flags = { systemNamespace, json, color };
 
 /** What it does, the default first. */
 const actions = ['list', 'drain', 'undrain', 'rebalance'] as const;
@@ -120,7 +121,9 @@ interface Asked {
 const takesNode = (action: string) => action === 'drain' || action === 'undrain';
 
 const words: Words<Asked> = {
-  count: ([word = 'list']) => (takesNode(word) ? 2 : 1),
+  // Whatever follows an action that there is not is a part of the mistake.
+  count: ([word = 'list']) =>
+    takesNode(word) ? 2 : actions.some((action) => action === word) ? 1 : Infinity,
   choices: actions.filter((action) => action !== 'list'),
   read: ([word = 'list', node], { isUnclear, report }) => {
     const action = actions.find((candidate) => candidate === word);
@@ -149,7 +152,7 @@ Exit status: 0 each seat has one node, 1 failed, 2 one has none or two, or there
   flags,
   words,
   configOptions: ['kubeconfig', 'logLevel'],
-  check: ({ options: { namespace } }) => checkNamespace(namespace),
+  check: ({ options }) => checkNamespace(options.systemNamespace, servicesNamespace, '--system-namespace'),
   run: moveAndPrint,
 });
 
@@ -173,7 +176,9 @@ function explainNode(action: string, node: string | undefined): string {
 async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
   const clock = systemClock;
-  const api = createSeatsApi(findClusterRoute(config, 'seats'), clock, options.namespace);
+  const route = findClusterRoute(config, 'seats');
+  const namespace = await findSystemNamespace(route, clock, options.systemNamespace);
+  const api = createSeatsApi(route, clock, namespace ?? servicesNamespace);
   const print = (words: string) => {
     stderr(`${words}\n`);
   };

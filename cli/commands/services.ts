@@ -10,7 +10,10 @@ import {
   type CommandContext,
   type OptionsOf,
   defineCommand,
-  namespaceFlag,
+  systemNamespace,
+  servicesNamespace,
+  text,
+  toggle,
   checkNamespace,
 } from '../command.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
@@ -85,7 +88,9 @@ function toSeconds(ms: number | null): number | null {
 }
 
 const flags = {
-  namespace: namespaceFlag('where the balancers run'),
+  namespace: text('NAME', 'only the Services of this namespace; also -n'),
+  allNamespaces: toggle('the Services of all namespaces, which is the default; also -A'),
+  systemNamespace,
   json,
   // From one screen to the next: each lists all Services again.
   watch: watch(2000),
@@ -95,9 +100,12 @@ const flags = {
 /** The Service to print; null for all. */
 const words: Words<{ readonly service: NamespacedName | null }> = {
   count: () => 1,
-  read: ([word], { isUnclear, report }) => {
+  read: ([word], { all, isUnclear, report }) => {
     if (word === undefined) return { service: null };
-    const service = readName(word);
+    const namespace = typeof all['namespace'] === 'string' ? all['namespace'] : null;
+    const service = readName(word.includes('/') ? word : `${namespace ?? 'default'}/${word}`);
+    if (service !== null && namespace !== null && service.namespace !== namespace)
+      report(`${word} is in another namespace than --namespace ${namespace}. Leave one out`);
     if (service === null && !isUnclear) report(explainName(word));
     return { service };
   },
@@ -107,11 +115,12 @@ type ServicesContext = CommandContext<OptionsOf<typeof flags> & { readonly servi
 
 /** `vipnat services`. */
 export const services = defineCommand({
-  usage: '[NS/NAME] [options]',
+  usage: '[[NS/]NAME] [options]',
   help: `
 Examples:
   vipnat services --kubeconfig /etc/kubernetes/admin.conf
   vipnat services default/web        one Service, with its pods, nodes and events
+  vipnat services -n shop            those of one namespace
   vipnat services --watch
   vipnat services --json
 
@@ -123,7 +132,13 @@ Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller lea
   flags,
   words,
   configOptions: ['kubeconfig', 'logLevel'],
-  check: ({ options: { namespace } }) => checkNamespace(namespace),
+  check: ({ options }) => [
+    ...(options.allNamespaces && options.namespace !== null
+      ? ['--all-namespaces and --namespace exclude each other. Leave one out']
+      : []),
+    ...checkNamespace(options.namespace, 'default'),
+    ...checkNamespace(options.systemNamespace, servicesNamespace, '--system-namespace'),
+  ],
   run: printServices,
 });
 
@@ -146,11 +161,12 @@ function explainName(word: string): string {
  */
 async function printServices(context: ServicesContext): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
-  const { watch: watchMs, namespace } = options;
+  const { watch: watchMs } = options;
   // Help and mistakes load this file, too.
-  const { createServicesApi, findClusterRoute } = await import('../services/read.ts');
+  const { createServicesApi, findClusterRoute, findSystemNamespace } = await import('../services/read.ts');
   const route = findClusterRoute(config, 'services');
-  const api = createServicesApi(route, systemClock, namespace);
+  const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
+  const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
   if (watchMs === null) {
     const { text, isTrouble } = await show(api, context);
     stdout(text);
@@ -170,12 +186,14 @@ async function printServices(context: ServicesContext): Promise<number> {
 
 async function show(
   api: ServicesApi,
-  { options: { service, json: isJson }, screen }: ServicesContext,
+  { options: { service, json: isJson, namespace }, screen }: ServicesContext,
 ): Promise<{ readonly text: string; readonly isTrouble: boolean }> {
   const { formatServices, formatService } = await import('../screens/services.ts');
   const nowMs = systemClock.date().getTime();
   if (service === null) {
-    const view = await api.listAll();
+    const all = await api.listAll();
+    const isAsked = (one: ServiceView) => [null, one.service.metadata.namespace].includes(namespace);
+    const view = { ...all, services: all.services.filter(isAsked) };
     const text = isJson ? formatServicesJson(view) : formatServices(view, nowMs, screen());
     return { text, isTrouble: isInTrouble(view) };
   }

@@ -1,5 +1,5 @@
-import { definePlainCommand } from '../command.ts';
-import { version, exitStatuses } from '../../lib/text.ts';
+import { definePlainCommand, json } from '../command.ts';
+import { version, exitStatuses, formatDocument } from '../../lib/text.ts';
 
 /** `vipnat version`. */
 export const printVersion = definePlainCommand({
@@ -7,11 +7,11 @@ export const printVersion = definePlainCommand({
 Example:
   vipnat version
 
-The same as vipnat --version.
+Without --json it is the same as vipnat --version.
 Exit status: 0 printed.`,
-  flags: {},
-  run: ({ stdout }) => {
-    stdout(`${version}\n`);
+  flags: { json },
+  run: ({ options, stdout }) => {
+    stdout(options.json ? formatDocument({ version: 1, vipnat: version }) : `${version}\n`);
     return Promise.resolve(exitStatuses.done);
   },
 });

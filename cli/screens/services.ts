@@ -326,7 +326,7 @@ function listUnresponsive(living: ServicesView['reports'], nowMs: number): strin
 function describeController({ isLeading, leader, msSinceRenewal }: ServicesView['controller']): string[] {
   if (isLeading) return [];
   if (msSinceRenewal === null)
-    return ['no controller leads here: check --namespace, and that vipnat controller runs'];
+    return ['no controller leads here: check --system-namespace, and that vipnat controller runs'];
   const who = leader === null ? 'the last controller' : leader;
   return [`no controller leads: ${who} renewed its Lease ${formatAge(msSinceRenewal)} ago`];
 }

@@ -14,7 +14,7 @@ import {
   type Service,
 } from '../../lib/api/service.ts';
 import { earlySlices, selectEarlySlicesOf, type Pod } from '../../lib/api/endpoints.ts';
-import { virtualIps, addressPools } from '../../lib/api/vipnat.ts';
+import { virtualIps, addressPools, electionLease } from '../../lib/api/vipnat.ts';
 import { devices } from '../../lib/api/device.ts';
 import { toLeaseResource } from '../../lib/api/node.ts';
 import { viewServices, selectPodsOf } from './read-view.ts';
@@ -57,6 +57,38 @@ export interface ServiceDetails {
   readonly service: ServiceView;
   /** The youngest last; null where the credentials do not allow to read events. */
   readonly events: readonly ServiceEvent[] | null;
+}
+
+const controllerLease = z.object({
+  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion }),
+});
+
+/**
+ * The namespace of vipnat's own objects: the given one, else that of the only Lease of a controller in the cluster. Null where
+ * there is none, there are several, or Leases of all namespaces may not be listed.
+ */
+export async function findSystemNamespace(
+  route: ApiRoute,
+  clock: Parameters<typeof createLister>[1],
+  given: string | null,
+): Promise<string | null> {
+  if (given !== null) return given;
+  const leases = await createLister(
+    route,
+    clock,
+    new AbortController().signal,
+  )({
+    kind: 'Lease',
+    path: '/apis/coordination.k8s.io/v1/leases',
+    selector: `fieldSelector=${encodeURIComponent(`metadata.name=${electionLease}`)}`,
+    schema: controllerLease,
+    limits: { objects: 1000, characters: 4_000_000, page: 500 },
+  }).catch((error: unknown) => {
+    if (findErrorCode(error) === 'API_FORBIDDEN') return [];
+    throw error;
+  });
+  const [only, ...others] = leases;
+  return only === undefined || others.length > 0 ? null : only.metadata.namespace;
 }
 
 /** The Services in the API. Each call reads all again, and rejects as listObjects does. */

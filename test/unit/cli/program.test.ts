@@ -79,7 +79,6 @@ describe('the program', () => {
       expect.stringMatching(/^vipnat: \S+ --mode fast is none of /),
       expect.stringMatching(/^vipnat: \S+ --endpoints m1 is not an IP address \(from VIPNAT_ENDPOINTS\)/),
       expect.stringMatching(/^vipnat: \S+ --once and --dry-run exclude each other/),
-      'vipnat: [CONFIG_INVALID] no virtual IP given. Example: --vip 10.0.0.50:6443',
     ]);
   });
 
@@ -159,12 +158,15 @@ describe('flags and words of a command are read', () => {
       'balancer --node-address FD00::1,10.0.0.1 --node-address 10.0.0.2',
       { nodeAddress: ['fd00::1', '10.0.0.1', '10.0.0.2'] },
     ],
-    ['services', { service: null, namespace: 'vipnat-system', json: false, watch: null }],
+    ['services', { service: null, namespace: null, systemNamespace: null, json: false, watch: null }],
     ['services shop/web --json', { service: { namespace: 'shop', name: 'web' }, json: true }],
     ['services --watch --namespace lb', { watch: 2000, namespace: 'lb' }],
-    ['seats', { action: 'list', node: '', namespace: 'vipnat-system' }],
+    ['seats', { action: 'list', node: '', systemNamespace: null }],
     ['seats drain worker-1 --json', { action: 'drain', node: 'worker-1', json: true }],
-    ['seats --namespace lb undrain w1.example', { action: 'undrain', node: 'w1.example', namespace: 'lb' }],
+    [
+      'seats --system-namespace lb undrain w1.example',
+      { action: 'undrain', node: 'w1.example', systemNamespace: 'lb' },
+    ],
     ['seats rebalance', { action: 'rebalance', node: '' }],
     ['device state --device a.yaml', { action: 'state', device: 'a.yaml', driver: null, json: false }],
     ['device list --device a.yaml --driver ./d.mjs --json', { driver: './d.mjs', json: true }],
@@ -177,6 +179,23 @@ describe('flags and words of a command are read', () => {
   ])('%s', async (line, options) => {
     const call = await readCall(split(line));
     expect(call).toMatchObject({ row: { name: line.split(' ')[0] }, options, problems: [] });
+  });
+
+  test.each([
+    [
+      'services -n shop web -o json',
+      { namespace: 'shop', json: true, service: { namespace: 'shop', name: 'web' } },
+    ],
+    ['services web -o wide', { json: false, service: { namespace: 'default', name: 'web' } }],
+    ['services -A -oyaml', { namespace: null, json: true, systemNamespace: null }],
+    ['services -w --output=json --system-namespace vip', { watch: 2000, json: true, systemNamespace: 'vip' }],
+    ['status --vip 10.0.0.50 -w -o=json', { watch: 1000, json: true }],
+    ['seats --output wide', { json: false }],
+    ['version -o json', { json: true }],
+    // Its own.
+    ['keepalived --vip 10.0.0.50 --output json', { output: 'json' }],
+  ])('as kubectl has them: %s', async (line, options) => {
+    expect(await readCall(split(line))).toMatchObject({ problems: [], options });
   });
 
   test('beside those of the configuration, which keep their texts', async () => {
@@ -240,7 +259,19 @@ describe('what is wrong with a command line is told, all in one go', () => {
       'seats rebalanse': 'rebalanse is none of drain, undrain, rebalance. Example: vipnat seats rebalance',
       'seats rebalance w1': 'w1 is one word too many. See vipnat seats --help',
       'seats drain --jsno': '--jsno is not an option of seats. Did you mean --json?',
-      'services web': 'web is not NAMESPACE/NAME. Example: vipnat services default/web',
+      // What a user of kubectl types.
+      'services -n shop web': [],
+      'services -n shop other/web': 'other/web is in another namespace than --namespace shop. Leave one out',
+      'services -A -n shop': '--all-namespaces and --namespace exclude each other. Leave one out',
+      'services -n Shop':
+        '--namespace Shop is not a namespace: use 1 to 63 of a-z, 0-9 and -, without - at either end. Example: --namespace default',
+      'services -o name': '-o is not an option of services. Did you mean --json?',
+      'services get web': 'web is one word too many. See vipnat services --help',
+      'status -o jsno': '-o is not an option of status. Did you mean --json?',
+      'seats -n vipnat-system': '-n is not an option of seats. Did you mean --system-namespace?',
+      'seats drian m1': 'drian is none of drain, undrain, rebalance. Example: vipnat seats drain worker-1',
+      'manifest daemonst': `daemonst is none of ${kinds}. Example: vipnat manifest daemonset --vip 10.0.0.50`,
+      'version --jsno': '--jsno is not an option of version. Did you mean --json?',
       'services shop/Web': 'shop/Web is not NAMESPACE/NAME. Example: vipnat services default/web',
       'services a/b/c': 'a/b/c is not NAMESPACE/NAME. Example: vipnat services default/web',
       'services shop/web more': 'more is one word too many. See vipnat services --help',
@@ -300,7 +331,7 @@ test.each([
   ['plan --vip', '--vip needs a value. Example: --vip 10.0.0.50:6443'],
   ['plan --format', '--format needs a value'],
   ['vrid', 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50'],
-  ['vrid --jsno 10.0.0.50', "unknown option '--jsno' (Did you mean --json?)"],
+  ['get services', 'get is not a command. To look: vipnat status, vipnat services, vipnat seats'],
 ])('%s cannot be understood, and is refused with the way out', async (line, message) => {
   await expect(parseCommandLine(split(line), '1.2.3')).rejects.toMatchObject({
     code: 'CONFIG_INVALID',

@@ -92,7 +92,7 @@ w9 has not answered w1 for 30 s: its pods get no new connection from w1
   test('says where there is none', () => {
     const none = viewServices(makeObjects({ pools: [], leases: [] }), nowMs);
     expect(formatServices(none, nowMs))
-      .toBe(`no controller leads here: check --namespace, and that vipnat controller runs
+      .toBe(`no controller leads here: check --system-namespace, and that vipnat controller runs
 there is no AddressPool. To make one: vipnat manifest services --pool RANGE, with all options that it had before
 no Service of vipnat: none has an address, and none waits for one
 `);
