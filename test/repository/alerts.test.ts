@@ -55,6 +55,7 @@ const vip = 'vip="10.0.0.50:6443"';
 const up = (node: string) => `up${on('', node)}`;
 const passthrough = `vipnat_vip_mode${on(`${vip},mode="passthrough"`)}`;
 const held = (node: string) => `vipnat_vip_held${on(vip, node)}`;
+const living = `vipnat_controller_nodes_living${on('')}`;
 const inUse = (node: string) => `vipnat_vip_apiservers${on(vip, node)}`;
 const apiserver = (state: string) =>
   `vipnat_apiserver_state${on(`apiserver="10.0.0.11:6443",state="${state}"`)}`;
@@ -153,6 +154,15 @@ const cases: Readonly<Record<string, Case>> = {
     ['0x20', 5],
     ['0+60x20', 20],
   ),
+  VipnatServicesDown: {
+    fires: [{ 'up{instance="w1",job="vipnat-services"}': '0x5' }, 3, 1],
+    quiet: [{ 'up{instance="w1",job="vipnat-services"}': '1x5', [up('m1')]: '0x5' }, 3],
+  },
+  VipnatBalancerMissing: {
+    stepMinutes: 5,
+    fires: [{ [living]: '5x12 4x12' }, 75, 1],
+    quiet: [{ [living]: '4x12 5x12' }, 110],
+  },
   VipnatNodeUnresponsive: one(`vipnat_balancer_nodes_unresponsive${on('')}`, ['1x10', 2], ['0 1 0 0 0', 4]),
   VipnatDrainStartsLate: {
     fires: [{ [drained('2')]: '0x30', [drained('3')]: '0+1x30', [drained('+Inf')]: '0+1x30' }, 20, 1],
@@ -216,6 +226,47 @@ const cases: Readonly<Record<string, Case>> = {
   },
   VipnatDeviceNotReconciled: one(device('balancers_failing'), ['3x20', 11], ['3 3 0x20', 11]),
 };
+
+const inCluster = (series: string, cluster: string) => series.replace(/\}$/, `,cluster="${cluster}"}`);
+/** As a PodMonitor names the job. */
+const monitored = (node: string, job: string) => `up{instance="${node}",job="kube-system/${job}"}`;
+
+/** Where people have other series than one cluster with both features, by static targets: so many fire after so many minutes. */
+const settings: readonly (readonly [where: string, alert: string, ...Case['fires']])[] = [
+  ['on a cluster with Services alone', 'VipnatAgentMissing', { [living]: '3x100' }, 1470, 0],
+  ['where all agents are gone', 'VipnatAgentMissing', { [up('m1')]: '1x96' }, 1470, 1],
+  ['with a PodMonitor', 'VipnatAgentMissing', { [monitored('m1', 'vipnat')]: '1x96' }, 1470, 1],
+  ['with a PodMonitor', 'VipnatAgentDown', { [monitored('m1', 'vipnat')]: '0x100' }, 60, 1],
+  ['with a PodMonitor', 'VipnatServicesDown', { [monitored('w1', 'vipnat-services')]: '0x100' }, 60, 1],
+  ['of another job', 'VipnatAgentDown', { [monitored('m1', 'other-vipnat')]: '0x100' }, 60, 0],
+  ...[seat('m1'), held('m1')].map(
+    (series) =>
+      [
+        'with the same names in two clusters',
+        series === held('m1') ? 'VipnatVipHeldTwice' : 'VipnatSeatHeldTwice',
+        { [inCluster(series, 'a')]: '1x100', [inCluster(series, 'b')]: '1x100' },
+        60,
+        0,
+      ] as const,
+  ),
+  [
+    'in one of two clusters',
+    'VipnatControllerWithoutLeader',
+    { [inCluster(leading('m1'), 'a')]: '0x100', [inCluster(leading('m1'), 'b')]: '1x100' },
+    60,
+    1,
+  ],
+  [
+    'where controllers are gone in one of two clusters',
+    'VipnatControllerWithoutLeader',
+    {
+      [inCluster(leading('m1'), 'b')]: '1x100',
+      [inCluster(`vipnat_balancer_services${on('')}`, 'a')]: '1x100',
+    },
+    60,
+    1,
+  ],
+];
 
 /** A test of promtool: so many alerts of that name fire at that time. */
 function toTest(
@@ -284,6 +335,10 @@ describeWithPromtool('promtool', () => {
       toTest(alert, quiet, step),
     ]);
     expect(runTests(tests, step)).toEqual({ status: 0, output: expect.stringContaining('SUCCESS') });
+  });
+
+  test.each(settings)('%s finds %s as often as it shall', (_, alert, ...series) => {
+    expect(runTests([toTest(alert, series, 15)], 15)).toMatchObject({ status: 0 });
   });
 
   test('notices a rule that does not fire', () => {
