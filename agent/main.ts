@@ -7,7 +7,7 @@ import { podVariable, readTick, nameNode } from '../config/load.ts';
 import { takePlace, agentRole, type OwnerInfo, acquireRole, findLockOwner } from '../lib/http/singleton.ts';
 import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
 import { exitStatuses, version } from '../lib/text.ts';
-import type { VipnatError } from '../lib/errors.ts';
+import { VipnatError } from '../lib/errors.ts';
 import { createKernel } from '../lib/kernel/kernel.ts';
 import { findAuthority, createDrainStore, Fifo } from '../lib/files.ts';
 import { findRoute } from '../lib/kubernetes/route.ts';
@@ -17,7 +17,7 @@ import { emptyState, type Assessment } from './decide/decision.ts';
 import { createTrackFile, locateServingFile, locateNotices } from '../lib/keepalived/write.ts';
 import { Agent, type AgentPorts } from './agent.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
-import { readListeningAddresses } from '../lib/kernel/host.ts';
+import { readListeningAddresses, readRights } from '../lib/kernel/host.ts';
 import { askDuplicateOwner } from '../lib/kernel/addresses.ts';
 import {
   drainPath,
@@ -59,6 +59,9 @@ import { type HostStatus, readLiveDetails, toHostStatus, viewTrackFile } from '.
  * when it ends (I8); only `cleanup` removes them.
  */
 export async function runAgent(config: Config): Promise<number> {
+  // A process gets no right back that it lacks: the agent would wait for ever, and balance nothing.
+  if (!(await readRights()).hasNetAdmin)
+    throw new VipnatError('TOOL_NOT_PERMITTED', 'the agent is not permitted to write rules: it needs CAP_NET_ADMIN');
   const info = describeSelf();
   for (const flag of memoryFlags) setFlagsFromString(flag);
   const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
