@@ -88,12 +88,21 @@ export function describeSources(reading: Pick<HostReading, 'decisions' | 'source
   });
 }
 
+function listSeenVips({ observation: { rulesets, nftRulesets } }: Pick<HostReading, 'observation'>) {
+  return [...rulesets.flatMap(readFromIptables), ...nftRulesets.flatMap(readFromNft)];
+}
+
+/** What to say in place of each missing rule where none of vipnat's is here; null where one is. Pure. */
+export function describeBare(reading: Pick<HostReading, 'observation' | 'plan'>): string | null {
+  const drift = reading.plan.tables.flatMap((table) => table.drift);
+  const isAllMissing = drift.length > 0 && drift.every(({ kind }) => kind.startsWith('missing-'));
+  return isAllMissing && listSeenVips(reading).length === 0 ? 'no rule of vipnat is here' : null;
+}
+
 /** The virtual IPs that vipnat's rules on this host are about, and that the configuration does not name; sorted. Pure. */
 export function listUnnamedVips(reading: Pick<HostReading, 'observation' | 'decisions'>): Endpoint[] {
-  const { rulesets, nftRulesets } = reading.observation;
   const named = new Set(reading.decisions.map(({ vip }) => formatEndpoint(vip)));
-  const seen = [...rulesets.flatMap(readFromIptables), ...nftRulesets.flatMap(readFromNft)];
-  const others = new Map(seen.map((vip) => [formatEndpoint(vip), vip]));
+  const others = new Map(listSeenVips(reading).map((vip) => [formatEndpoint(vip), vip]));
   return sortEndpoints([...others].filter(([text]) => !named.has(text)).map(([, vip]) => vip));
 }
 

@@ -3,6 +3,7 @@ import { type ForwardChain, type UnreadText, describeUnread } from '../../lib/ke
 import { type OwnerInfo, findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { type Screen, plainScreen, layOutText, paint, keepTogether, joinLines, count } from '../output.ts';
 import {
+  describeBare,
   describeInSync,
   describeOutage,
   listUnnamedVips,
@@ -53,10 +54,11 @@ function formatDrift(findings: CheckFindings, screen: Screen): string[] {
       );
     });
   }
+  const bare = findings.agent === null ? describeBare(assessment) : null;
   const label = decisions.map(({ vip }) => formatEndpoint(vip)).join(', ');
   const lines = [
     ...missingSwitches.flatMap(describeSwitch),
-    ...plan.tables.flatMap((table) => describeDrift(table, decisions)),
+    ...(bare === null ? plan.tables.flatMap((table) => describeDrift(table, decisions)) : [`drift: ${bare}`]),
     ...(config.sysctls === 'check' && plan.tables.length === 0
       ? ['vipnat leaves it off (--sysctls check)']
       : describeRepair(findings)),

@@ -25,7 +25,13 @@ import {
 import { isBalanced } from '../../config/options.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { describeDrift } from '../../lib/dialect.ts';
-import { describeKubeProxy, describeOutage, describeSources, findLocalClientWarnings } from '../findings.ts';
+import {
+  describeBare,
+  describeKubeProxy,
+  describeOutage,
+  describeSources,
+  findLocalClientWarnings,
+} from '../findings.ts';
 import { findDropRules, describeDropRule } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
 import { toPrintableLine, formatAge, formatDocument, exitStatuses } from '../../lib/text.ts';
@@ -76,17 +82,18 @@ function toLabel(word: string): string {
 }
 
 function formatFoot(status: HostStatus, screen: Screen): string[] {
-  const { assessment, vips } = status;
+  const { assessment, vips, agent } = status;
+  const bare = agent === null ? describeBare(assessment) : null;
   const drift = [
     ...assessment.missingSwitches.map(({ name }) => `${name} is 0`),
-    ...describeDrift(assessment.plan),
+    ...(bare === null ? describeDrift(assessment.plan) : [bare]),
   ];
   const [first = 'none', ...more] = drift;
   const hasLocal = vips.some(({ backends }) => backends.some(({ isLocal }) => isLocal));
   const kubeProxy = describeKubeProxy(assessment.observation).replace('kube-proxy: ', '');
   return [
     ...describeKeepalived(vips).flatMap((parts) => layOutParts(toLabel('keepalived'), parts, screen)),
-    ...layOutParts(toLabel('agent'), describeAgent(status), screen),
+    ...layOutParts(toLabel('agent'), describeAgent(status, bare), screen),
     ...describeDrain(status).flatMap((parts) => layOutParts(toLabel('drained'), parts, screen)),
     ...describeSources(assessment).flatMap((text) => layOutText(toLabel('this host'), text, screen)),
     ...layOutText(toLabel('kube-proxy'), kubeProxy, screen),
@@ -104,7 +111,9 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
   ];
 }
 
-function describeAgent({ agent, activity }: HostStatus): Part[] {
+function describeAgent({ agent, activity }: HostStatus, bare: string | null): Part[] {
+  if (bare !== null)
+    return [{ text: `NOT RUNNING: ${bare}`, tone: 'bad' }, { text: 'vipnat doctor says what is next' }];
   if (agent === null) return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
   const syncedMsAgo = activity?.syncedMsAgo ?? null;
   const parts = [

@@ -145,13 +145,19 @@ drift       none
   });
 
   test('says in its first line that the rules are not as they should be, and names each difference', async () => {
-    const status = await read(createHost(), false);
+    const kernel = createHost();
+    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
+    for (const chain of ['OUTPUT', 'PREROUTING']) {
+      const hook = new RegExp(`^-A (${chain} .*-j VIPNAT)$`, 'm').exec(kernel.show('ipv4', 'nft'))?.[1] ?? '';
+      kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\nCOMMIT\n`);
+    }
+    const status = await read(kernel, false);
     const lines = formatStatus(status).split('\n');
     expect(lines[0]).toMatch(
       /^10\.0\.0\.50:6443 {3}held by this node · service-chain · NOT IN SYNC \(\d+ differences\)$/,
     );
     expect(lines).toContain('agent       NOT RUNNING: rules stay, no agent repairs them');
-    expect(lines).toContainEqual(expect.stringMatching(/^drift {7}\S.* \(filter, iptables-nft\)$/));
+    expect(lines).toContainEqual(expect.stringMatching(/^drift {7}\S.* \(nat, iptables-nft\)$/));
     expect(isInTrouble(status)).toBe(true);
   });
 
@@ -197,6 +203,23 @@ drift       none
     });
     expect(formatStatus(status)).toMatch(/^keepalived {2}running, state not known · vrid 51/m);
   });
+
+  test.each([false, true])(
+    'lists not what is missing where nothing is; an agent runs: %s',
+    async (isAgentHere) => {
+      const status = await read(createHost(), isAgentHere);
+      const text = formatStatus(status).replaceAll(/\s+/g, ' ');
+      expect(
+        text.includes('agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next'),
+      ).toBe(!isAgentHere);
+      expect(text.includes('drift no rule of vipnat is here')).toBe(!isAgentHere);
+      const agent = isAgentHere ? { pid: 812 } : null;
+      const findings = { drops: [], unread: [], config: ordinaryConfig, agent, flags: '--vip=10.0.0.50' };
+      const check = formatCheck({ ...findings, assessment: status.assessment });
+      expect((check.match(/drift:/g) ?? []).length > 1).toBe(isAgentHere);
+      expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isAgentHere);
+    },
+  );
 
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
