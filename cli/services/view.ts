@@ -28,6 +28,7 @@ type Reason =
   | 'NoSeatHolder'
   | 'NotAnnounced'
   | 'TwoSeatHolders'
+  | 'NodesUnresponsive'
   | 'NoEndpoints'
   | 'NoReadyPod'
   | 'NoLocalPod'
@@ -82,7 +83,7 @@ function findUnready({ name, view }: DeviceOfService): Problem | null {
 function judgePublished(facts: ServiceFacts, { reports }: ClusterView): Judgement | null {
   const published = facts.addresses.filter(({ isPublished }) => isPublished);
   const problem = published
-    .map((address) => judgeSeatHolder(address, reports))
+    .map((address) => judgeSeatHolder(address, reports) ?? findUnresponsive(address, facts.pods, reports))
     .find((found) => found !== null);
   if (problem !== undefined) return toJudgement('not served', problem);
   const lack = findLack(facts);
@@ -199,6 +200,21 @@ function judgeSeatHolder(address: AddressView, reports: readonly LeaseReport[]):
     return { reason: 'TwoSeatHolders', why: `${names} both hold ${text} (seat ${seat ?? ''})` };
   }
   return findNobody(address, reports) ?? describeNoSeatHolder(address);
+}
+
+/** Where no node with its ready pods answers the holder of an address, the holder leaves all in use, and nobody answers. */
+function findUnresponsive(
+  { address, seatHolders: [seatHolder] }: AddressView,
+  pods: readonly PodView[],
+  reports: readonly LeaseReport[],
+): Problem | null {
+  const report = reports.find(({ node }) => node === seatHolder?.node);
+  const unresponsive = new Set(report?.unresponsive?.map(({ node }) => node));
+  const nodes = [...new Set(pods.filter(({ state }) => state === 'ready').map(({ node }) => node ?? ''))];
+  if (report === undefined || nodes.length === 0 || !nodes.every((node) => unresponsive.has(node)))
+    return null;
+  const why = `${address}: no node with its pods answers ${report.node}, so all stay in use: ${shorten(nodes)}`;
+  return { reason: 'NodesUnresponsive', why };
 }
 
 /** The living nodes that may hold one of these addresses. Gates wait for them. Pure. */

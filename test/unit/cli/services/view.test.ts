@@ -44,6 +44,12 @@ const sliceOf = (...endpoints: Parameters<typeof makeSlice>[1]) => ({ slices: [m
 const seats = { seats: ['pool/0'] };
 const local = makeService(key, { spec: { externalTrafficPolicy: 'Local' }, status: publish('10.0.9.10') });
 
+/** Pods are on w2 and w3, and these nodes do not answer the holder. */
+const behind = (...nodes: readonly string[]) => ({
+  ...sliceOf(['ready', 'w2'], ['ready', 'w3']),
+  leases: [makeElection(), w1({ unresponsive: nodes.map((node) => ({ node, since: ago(30) })) })],
+});
+
 /** By the reason that is found: what the API has of a Service that does not work. */
 const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
   PoolExhausted: refuse('PoolExhausted', 'No address is free.'),
@@ -67,6 +73,7 @@ const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
   'NoSeatHolder, once it had one': { ...works, leases: [makeElection(), w1({ seats: ['pool/1'] })] },
   'NoLivingNode, once it had one': { ...works, leases: [makeElection(), makeNodeLease('w1', 41, seats)] },
   TwoSeatHolders: { ...works, leases: [makeElection(), w1(), makeNodeLease('w2', 1, seats)] },
+  NodesUnresponsive: { ...works, ...behind('w2', 'w3') },
   NoDevice: { ...onDevice, devices: [makeDevice('other')] },
   DeviceNotReady: {
     ...onDevice,
@@ -105,6 +112,10 @@ describe('a Service', () => {
     expect(judge({ ...works, services })).toMatchObject({ state: 'ready', why: 'The Service keeps it' });
   });
 
+  test('works while one node with its pods answers', () => {
+    expect(judge({ ...works, ...behind('w2') })).toMatchObject({ state: 'ready' });
+  });
+
   test.each(
     readTable(`
       PoolExhausted   | pending    | No address is free
@@ -122,6 +133,7 @@ describe('a Service', () => {
       NoSeatHolder, once it had one | not served | no node holds 10.0.9.10 (seat pool/0)
       NoLivingNode, once it had one | not served | 10.0.9.10: no balancer lives
       TwoSeatHolders  | not served | w1 and w2 both hold 10.0.9.10
+      NodesUnresponsive | not served | 10.0.9.10: no node with its pods answers w1, so all stay in use: w2, w3
       NoDevice        | pending    | there is no LoadBalancerDevice edge
       DeviceNotReady  | pending    | the device edge is not ready: No route
       NoEndpoints, of a device | no pods | it has no selector
