@@ -409,7 +409,7 @@ export function refuseValue(flag: string, given: string, fault: string, example:
 /** The namespace of what Services need: it is vipnat's alone, because whoever may write its Leases says which nodes live. */
 export const servicesNamespace = 'vipnat-system';
 
-/** `--system-namespace` of a command that shows what is in the API; null to look for it. */
+/** `--system-namespace` of a command that shows what is in the API; null to find it. */
 export const systemNamespace = text(
   'NAME',
   "the namespace of vipnat's own objects (default: where a controller's Lease is)",

@@ -378,7 +378,7 @@ const formatToFlags = new Map([
   ['wide', []],
 ]);
 
-/** What kubectl's users type, as a command has it. Whatever it has not is left to be refused. */
+/** What kubectl's users type, as a command has it. What it does not have is refused later. */
 function expandHabits(args: readonly string[], { flags }: ServedCommand): readonly string[] {
   const hasFormats = 'json' in flags && !('output' in flags);
   return args.flatMap((word, at) => {

@@ -202,7 +202,7 @@ function judgeSeatHolder(address: AddressView, reports: readonly LeaseReport[]):
   return findNobody(address, reports) ?? describeNoSeatHolder(address);
 }
 
-/** Where no node with its ready pods answers the holder of an address, the holder leaves all in use, and nobody answers. */
+/** Where no node with its ready pods answers the seat holder, that leaves all in use, and nobody answers. */
 function findUnresponsive(
   { address, seatHolders: [seatHolder] }: AddressView,
   pods: readonly PodView[],
