@@ -385,11 +385,15 @@ function expandHabits(args: readonly string[], { flags }: ServedCommand): readon
     const flag = letterToFlag[word] ?? '';
     if (flag in flags) return [nameFlag(flag)];
     if (!hasFormats) return [word];
-    const isOutput = (one = '') => one === '-o' || one === '--output';
+    // The flag goes with its value, which is in the next word.
     if (isOutput(word)) return formatToFlags.has(args[at + 1] ?? '') ? [] : [word];
-    const format = isOutput(args[at - 1]) ? word : (/^(?:-o=?|--output=)(.+)$/.exec(word)?.[1] ?? '');
-    return formatToFlags.get(format) ?? [word];
+    const [, joined = ''] = /^(?:-o=?|--output=)(.+)$/.exec(word) ?? [];
+    return formatToFlags.get(isOutput(args[at - 1]) ? word : joined) ?? [word];
   });
+}
+
+function isOutput(word: string | undefined): boolean {
+  return word === '-o' || word === '--output';
 }
 
 /** Commander takes options before the command for the program's own. */

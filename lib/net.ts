@@ -343,13 +343,16 @@ export function explainUnfit(
   const isMain =
     wide.length === 1 || gateways.some((gateway) => isOf(gateway, bits) && isInSubnet(gateway, first));
   if (around.length === 1 && first.address === text && isMain) return `is the own address of ${first.device}`;
-  const cidr = `${first.address}/${first.prefixLength}`;
-  const network =
-    bits === 32 ? ipaddr.IPv4.networkAddressFromCIDR(cidr) : ipaddr.IPv6.networkAddressFromCIDR(cidr);
-  if (ipaddr.parse(text).toString() === network.toString())
-    return `is the address of the network of ${first.device}`;
-  const isBroadcast = bits === 32 && ipaddr.IPv4.broadcastAddressFromCIDR(cidr).toString() === text;
-  return isBroadcast ? `is the broadcast address of the network of ${first.device}` : null;
+  const kind = findReserved(text, first);
+  return kind === null ? null : `is the ${kind} of the network of ${first.device}`;
+}
+
+function findReserved(text: string, { address, prefixLength }: SubnetAddress): string | null {
+  const cidr = `${address}/${prefixLength}`;
+  const isNamed = (named: { toString(): string }) => named.toString() === ipaddr.parse(text).toString();
+  if (text.includes(':')) return isNamed(ipaddr.IPv6.networkAddressFromCIDR(cidr)) ? 'address' : null;
+  if (isNamed(ipaddr.IPv4.networkAddressFromCIDR(cidr))) return 'address';
+  return isNamed(ipaddr.IPv4.broadcastAddressFromCIDR(cidr)) ? 'broadcast address' : null;
 }
 
 function isOf(address: string, bits: number): boolean {
