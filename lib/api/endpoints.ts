@@ -127,10 +127,7 @@ function selectHinted(
   return backends.filter((backend) => readHints(backend).includes(place));
 }
 
-function findSlices(
-  slices: readonly ServiceSlice[],
-  { family, name, protocol }: PortQuery,
-): { slice: ServiceSlice; port: number }[] {
+function findSlices(slices: readonly ServiceSlice[], { family, name, protocol }: PortQuery) {
   const addressType = family === 'ipv6' ? 'IPv6' : 'IPv4';
   return slices
     .filter((slice) => slice.addressType === addressType)
@@ -142,11 +139,7 @@ function findSlices(
 }
 
 /** Why an endpoint cannot be used; null when it can. */
-function judgeAddress(
-  address: Address | null,
-  { family }: PortQuery,
-  vips: ReadonlySet<string>,
-): string | null {
+function judgeAddress(address: Address | null, { family }: PortQuery, vips: ReadonlySet<string>) {
   if (address?.family !== family) return `which is not an ${family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
   if (classifyAddress(address) !== 'unicast')
     return `which is not an address of a pod (${classifyAddress(address)})`;

@@ -18,9 +18,9 @@ import { toPrintableLine } from '../text.ts';
 interface ProbePageSources {
   readonly metrics: { readonly contentType: string; readonly print: () => Promise<string> };
   /** Whether a restart could help it: 500, and why. */
-  readonly health: () => Answer;
+  readonly health: Page;
   /** Whether it does its work: 503, and why not. */
-  readonly readiness: () => Answer;
+  readonly readiness: Page;
 }
 
 /** `/metrics`, `/healthz` and `/readyz` of a program, by path. */

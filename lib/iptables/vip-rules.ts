@@ -108,7 +108,7 @@ interface ReducedChain extends Diff {
 }
 
 function reduceChain(chain: string, rules: readonly string[], vips: readonly Endpoint[]): ReducedChain {
-  const kept = rules.filter((text) => !isAbout(text, vips));
+  const kept = rules.filter((text) => !isAboutAny(vips, parseRule(text).target, readVip(text)));
   const isTheirs = vips.some((vip) => vipChainName(vip) === chain);
   if (!isTheirs && kept.length === rules.length) return { chain, drift: [], changes: [], isGone: false };
   const dropped = dropChain(chain);
@@ -130,10 +130,6 @@ function dropChain(chain: string): ReducedChain {
     changes: [{ kind: 'reset-chain', chain, exists: true }],
     isGone: true,
   };
-}
-
-function isAbout(text: string, vips: readonly Endpoint[]): boolean {
-  return isAboutAny(vips, parseRule(text).target, readVip(text));
 }
 
 /**

@@ -51,15 +51,12 @@ interface Reading {
 async function insertIncluded(reading: Reading, text: string, chain: readonly string[]): Promise<string> {
   const lines: string[] = [];
   for (const line of text.split('\n')) {
-    const pattern = findPattern(line, reading.id);
-    if (pattern === null) lines.push(line.replaceAll('${_PWD}', () => toFolder(chain)));
+    const own = keepForHost(removeComment(line), reading.id);
+    const [, pattern] = /^include[rmwba]?\s+(\S.*)$/.exec(own) ?? [];
+    if (pattern === undefined) lines.push(line.replaceAll('${_PWD}', () => toFolder(chain)));
     else lines.push(...(await readMatching(reading, pattern, chain)));
   }
   return lines.join('\n');
-}
-
-function findPattern(line: string, id: string): string | null {
-  return /^include[rmwba]?\s+(\S.*)$/.exec(keepForHost(removeComment(line), id))?.[1] ?? null;
 }
 
 function toFolder(chain: readonly string[]): string {

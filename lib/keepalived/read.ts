@@ -17,7 +17,7 @@ import {
 } from './configuration.ts';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { parseAddress, familyToBits, type Address, type Family } from '../net.ts';
+import { parseAddress, readAddressBytes, familyToBits, type Address, type Family } from '../net.ts';
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { VipnatError, ignoreMissing } from '../errors.ts';
@@ -522,9 +522,9 @@ function parsePacket(packet: Buffer): VrrpAdvert | null {
   if (!isAdvert || payload.length < vrrpHeaderBytes + count * addressBytes) return null;
   const addresses = Array.from({ length: count }, (_, index) => {
     const start = vrrpHeaderBytes + index * addressBytes;
-    return toText(payload.subarray(start, start + addressBytes));
+    return readAddressBytes(payload.subarray(start, start + addressBytes)) ?? '';
   });
-  return { family, source: toText(source), vrid, priority, addresses };
+  return { family, source, vrid, priority, addresses };
 }
 
 /** The payload is from the VRRP header on. */
@@ -532,14 +532,11 @@ function readIpHeader(packet: Buffer) {
   const version = (packet[0] ?? 0) >> 4;
   if (version === 4 && packet[9] === vrrpProtocol) {
     const payload = packet.subarray(((packet[0] ?? 0) & 0x0f) * 4);
-    return { family: 'ipv4', source: packet.subarray(12, 16), payload, addressBytes: 4 } as const;
+    const source = readAddressBytes(packet.subarray(12, 16)) ?? '';
+    return { family: 'ipv4', source, payload, addressBytes: 4 } as const;
   }
   if (version !== 6 || packet[6] !== vrrpProtocol) return null;
   const payload = packet.subarray(40);
-  return { family: 'ipv6', source: packet.subarray(8, 24), payload, addressBytes: 16 } as const;
-}
-
-function toText(bytes: Buffer): string {
-  const text = bytes.length === 4 ? bytes.join('.') : (bytes.toString('hex').match(/.{4}/g)?.join(':') ?? '');
-  return parseAddress(text)?.text ?? text;
+  const source = readAddressBytes(packet.subarray(8, 24)) ?? '';
+  return { family: 'ipv6', source, payload, addressBytes: 16 } as const;
 }

@@ -3,7 +3,6 @@ import { type Family, toAddressBytes, readAddressBytes } from '../net.ts';
 import {
   withNetlinkClient,
   type NetlinkClient,
-  type NetlinkRequest,
   renderAttribute,
   parseAttributes,
   type NetlinkQuestioner,
@@ -175,17 +174,13 @@ export interface OwnLinks {
 /** Rejects with NETLINK_FAILED. */
 export async function readOwnLinks(): Promise<OwnLinks> {
   const links = await withNetlinkClient('route', dumpLinkAddresses);
-  const shared = links.filter(({ mac, base }) => base !== null && isVirtualRouterMac(mac));
+  // RFC 5798, 7.3: the last byte is the VRID. IPv4 has 01 before it, IPv6 02.
+  const shared = links.filter(({ mac, base }) => base !== null && /^00:00:5e:00:0[12]:/.test(mac));
   const deviceToBase = new Map(shared.map(({ device, base }) => [device, base ?? device]));
   return {
     macs: new Set(links.filter((link) => !shared.includes(link)).map(({ mac }) => mac)),
     toAsked: (device) => deviceToBase.get(device) ?? device,
   };
-}
-
-/** RFC 5798, 7.3: the last byte is the VRID. IPv4 has 01 before it, IPv6 02. */
-function isVirtualRouterMac(mac: string): boolean {
-  return /^00:00:5e:00:0[12]:/.test(mac);
 }
 
 // linux/rtnetlink.h, linux/neighbour.h
@@ -201,10 +196,7 @@ const NUD_FAILED = 0x20;
 const NUD_PERMANENT = 0x80;
 const ndmsgBytes = 12;
 
-async function dumpNeighbours(
-  client: NetlinkClient,
-  indexToName: ReadonlyMap<number, string>,
-): Promise<Neighbour[]> {
+async function dumpNeighbours(client: NetlinkClient, indexToName: ReadonlyMap<number, string>) {
   const payload = Buffer.alloc(ndmsgBytes);
   const request = { type: RTM_GETNEIGH, payload, isDump: true, subject: 'its neighbours' };
   return (await client.request(request))
@@ -216,10 +208,7 @@ function toKey({ address, device }: Pick<NeighbourQuestion, 'address' | 'device'
   return `${address} ${device}`;
 }
 
-function toOrder(
-  { family, address, device }: NeighbourQuestion,
-  indexToName: ReadonlyMap<number, string>,
-): Omit<NetlinkRequest, 'type'> {
+function toOrder({ family, address, device }: NeighbourQuestion, indexToName: ReadonlyMap<number, string>) {
   const [index] = [...indexToName].find(([, name]) => name === device) ?? [0];
   const destination = renderAttribute(NDA_DST, toAddressBytes(address));
   const payload = Buffer.concat([renderHeader(family, index), destination]);

@@ -209,7 +209,9 @@ async function readFamily(
     .map((dialect) => readIptables(toolbox, { ...source, dialect }, dialect === 'nft' ? quick : undefined));
   const where = { family, dialect: 'nftables' } as const;
   const table = attempt(readNftTable(family, limitMs, hasTable.vipnat), { ...where, tables: ['vipnat'] });
-  const reading = hasTable['kube-proxy'] ? readNftProxy({ ...source, serviceChain }) : Promise.resolve(null);
+  const reading = hasTable['kube-proxy']
+    ? readNftProxy(family, serviceChain, limitMs)
+    : Promise.resolve(null);
   const proxy = attempt(reading, { ...where, tables: ['kube-proxy'] });
   // One that fails must not leave the other tools' children running when this rejects.
   await Promise.allSettled([...saves, table, proxy]);
@@ -233,11 +235,7 @@ const listsAtOnce = 4;
  * What one run of iptables-nft for each chain prints; without the chains for which it failed, as for one that is gone. A run takes some
  * milliseconds, and as long as its chain has rules. Rejects as execTool does.
  */
-async function listChainTexts(
-  tool: string,
-  chains: readonly SeenChain[],
-  limitMs: number,
-): Promise<Map<SeenChain, ChainText>> {
+async function listChainTexts(tool: string, chains: readonly SeenChain[], limitMs: number) {
   const texts = new Map<SeenChain, ChainText>();
   for (let first = 0; first < chains.length; first += listsAtOnce) {
     const batch = chains.slice(first, first + listsAtOnce);
@@ -250,11 +248,7 @@ async function listChainTexts(
   return texts;
 }
 
-async function listChainText(
-  tool: string,
-  { table, name, ruleCount }: SeenChain,
-  limitMs: number,
-): Promise<ChainText | undefined> {
+async function listChainText(tool: string, { table, name, ruleCount }: SeenChain, limitMs: number) {
   const call = { tool, arguments: ['-t', table, '-S', name], limitMs, isLowPriority: true };
   const { exitCode, stdout, stderr } = await execTool(call);
   // iptables 1.8.9, also of a chain that is gone: "chain `INPUT' in table `nat' is incompatible, use 'nft' tool."
@@ -264,11 +258,7 @@ async function listChainText(
 }
 
 /** What one run of iptables-nft-save prints of the chains; without those of a table that it cannot show, and of chains that changed meanwhile. Rejects alike. */
-async function saveChainTexts(
-  tool: string,
-  chains: readonly SeenChain[],
-  limitMs: number,
-): Promise<Map<SeenChain, ChainText>> {
+async function saveChainTexts(tool: string, chains: readonly SeenChain[], limitMs: number) {
   const { exitCode, stdout } = await execTool({ tool, arguments: [], limitMs, isLowPriority: true });
   if (exitCode !== 0) return new Map();
   const placeToRules = partRules(stdout);
@@ -321,20 +311,12 @@ const longChain = 50;
  * The wanted chains of one family at one moment; null where they did not hold still. Rejects with NETLINK_FAILED or
  * TOOL_NOT_PERMITTED.
  */
-async function takeSnapshot(
-  clients: RuleClients,
-  family: Family,
-  selection: ChainSelection,
-): Promise<ChainSnapshot | null> {
+async function takeSnapshot(clients: RuleClients, family: Family, selection: ChainSelection) {
   const read = () => readOnce(clients, familyToNft[family], selection);
   return await readOneMoment(clients.short, read, ({ tables, chains }) => JSON.stringify([tables, chains]));
 }
 
-async function readOnce(
-  { short, long }: RuleClients,
-  family: NftFamily,
-  selection: ChainSelection,
-): Promise<ChainSnapshot> {
+async function readOnce({ short, long }: RuleClients, family: NftFamily, selection: ChainSelection) {
   const { tables = iptablesTables } = selection;
   const all = (await listChains(long, family)).filter(({ table }) => tables.some((name) => name === table));
   const found = new Map<NftChain, RawRules>();
@@ -351,7 +333,7 @@ async function readOnce(
     all.filter(({ name }) => names.includes(name) || prefixes.some((prefix) => name.startsWith(prefix))),
   );
   await read(listReferred(all, found, selection));
-  await read(await listReferring({ client: long, family, all, found }, selection));
+  await read(await listReferring(all, found, selection, (table) => readRawRules(long, { family, table })));
   return {
     tables: [...new Set(all.map(({ table }) => table))],
     chains: [...found].map(([{ table, name, policy }, { handles, digest }]) => ({
@@ -363,11 +345,7 @@ async function readOnce(
 
 type Found = ReadonlyMap<NftChain, RawRules>;
 
-function listReferred(
-  all: readonly NftChain[],
-  found: Found,
-  { referred }: ChainSelection,
-): readonly NftChain[] {
+function listReferred(all: readonly NftChain[], found: Found, { referred }: ChainSelection) {
   const targets = new Set(
     [...found].flatMap(([{ table }, rules]) => rules.jumps.map(({ to }) => `${table} ${to}`)),
   );
@@ -379,17 +357,12 @@ function listReferred(
   );
 }
 
-interface Reading {
-  readonly client: NetlinkQuestioner;
-  readonly family: NftFamily;
-  readonly all: readonly NftChain[];
-  readonly found: Found;
-}
-
 /** Of the chains with a wanted prefix the kernel counts who leads to them: where rules are missing in that count, all of the table are searched. */
 async function listReferring(
-  { client, family, all, found }: Reading,
+  all: readonly NftChain[],
+  found: Found,
   { prefixes }: ChainSelection,
+  readTable: (table: string) => Promise<RawRules>,
 ): Promise<readonly NftChain[]> {
   const referring: NftChain[] = [];
   const isOwn = (name: string) => prefixes.some((prefix) => name.startsWith(prefix));
@@ -400,7 +373,7 @@ async function listReferring(
       .filter(([{ name }]) => isOwn(name))
       .reduce((sum, [{ use }, rules]) => sum + use - rules.handles.length, 0);
     if (counted <= known.length) continue;
-    const { jumps } = await readRawRules(client, { family, table });
+    const { jumps } = await readTable(table);
     const names = new Set(jumps.filter(({ to }) => isOwn(to)).map(({ from }) => from));
     referring.push(
       ...all.filter((chain) => chain.table === table && names.has(chain.name) && !found.has(chain)),

@@ -102,11 +102,7 @@ const NFTA_SET_ELEM_KEY = 1;
 const NFTA_SET_ELEM_DATA = 2;
 const NFTA_DATA_VALUE = 1;
 
-function renderOrders(
-  { family, table, set }: ElementChange,
-  type: number,
-  elements: readonly Buffer[],
-): NetlinkOrder[] {
+function renderOrders({ family, table, set }: ElementChange, type: number, elements: readonly Buffer[]) {
   const parts = Array.from({ length: Math.ceil(elements.length / maxElementsInMessage) }, (_, at) =>
     elements.slice(at * maxElementsInMessage, (at + 1) * maxElementsInMessage),
   );

@@ -29,19 +29,15 @@ import {
 } from './tools.ts';
 import { VipnatError, orElse } from '../errors.ts';
 
-/** Whose chain to read, and for how long each nft may take. */
-interface NftProxySource {
-  readonly family: Family;
-  readonly serviceChain: string;
-  readonly limitMs: number;
-}
-
 /**
  * The objects of kube-proxy's nftables table that say how one service is balanced; null without that table or
  * without nft. Only what is asked for by name is read: listing tables loads every table of the host (nft 1.0.6).
  */
-export async function readNftProxy(source: NftProxySource): Promise<NftProxyOutput | null> {
-  const { family, serviceChain, limitMs } = source;
+export async function readNftProxy(
+  family: Family,
+  serviceChain: string,
+  limitMs: number,
+): Promise<NftProxyOutput | null> {
   if (!isInPath('nft')) return null;
   const list = (kind: 'map' | 'chain' | 'set', name: string) =>
     listObjects([kind, familyToNft[family], 'kube-proxy', name], limitMs);

@@ -254,11 +254,7 @@ const longestDelayMs = 60_000;
  * Watches the xtables lock by an inotifywait child until that dies, as by the signal, and answers why it did. `onEvent` is called when
  * somebody took or released the lock, `onEstablished` when events are seen from now on. Never rejects.
  */
-async function runInotifywait(
-  onEvent: () => void,
-  onEstablished: () => void,
-  signal: AbortSignal,
-): Promise<VipnatError> {
+async function runInotifywait(onEvent: () => void, onEstablished: () => void, signal: AbortSignal) {
   if (!isInPath('inotifywait')) return toolMissing('inotifywait');
   const [file, ...rest] = await buildCommand();
   const { execa } = await import('execa');

@@ -54,7 +54,7 @@ export function parseIpvs(text: string): VirtualServer[] {
   const servers: VirtualServer[] = [];
   let realServers: RealServer[] | null = null;
   for (const line of text.split('\n')) {
-    if (line === '' || isHeading(line)) continue;
+    if (line === '' || heading.test(line)) continue;
     if (line.startsWith('  -> ')) {
       if (realServers === null) throw unexpected(line);
       realServers.push(readRealServer(line));
@@ -93,13 +93,7 @@ export function listServersOnPort(
   });
 }
 
-function isHeading(line: string): boolean {
-  return (
-    line.startsWith('IP Virtual Server version ') ||
-    line.startsWith('Prot LocalAddress:Port ') ||
-    line.startsWith('  -> RemoteAddress:Port ')
-  );
-}
+const heading = /^(?:IP Virtual Server version|Prot LocalAddress:Port| {2}-> RemoteAddress:Port) /;
 
 /** `TCP  0A600001:01BB rr ops persistent 10800 FFFFFFFF`, or `FWM  00000001 rr `. */
 function readVirtualServer(line: string): Omit<VirtualServer, 'realServers'> {

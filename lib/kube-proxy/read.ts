@@ -112,11 +112,7 @@ function findTranslation(ruleset: Ruleset, chain: string): Endpoint | null {
  * Without endpoints kube-proxy rejects the ClusterIP in the filter table. That half of its update succeeds even when
  * a jump of vipnat's makes the other half fail. The entry rule then stays in place (measured with kube-proxy 1.36.3).
  */
-function findUnwanted(
-  ruleset: Ruleset,
-  service: ServicePort,
-  clusterIp: string | null,
-): IptablesProxyView['unwanted'] {
+function findUnwanted(ruleset: Ruleset, service: ServicePort, clusterIp: string | null) {
   const reason = `${formatServicePort(service)} has no `;
   // Without its port a rule may be another port's of the same address.
   const sought = ruleset.hidesPorts ? reason : ` --dport ${service.port} `;
@@ -197,11 +193,7 @@ function findClusterIp(output: NftProxyOutput, service: ServicePort): string | n
 }
 
 /** Without the entry rule, its address is known from the comment only. */
-function findNftUnwanted(
-  output: NftProxyOutput,
-  service: ServicePort,
-  clusterIp: string | null,
-): string | null {
+function findNftUnwanted(output: NftProxyOutput, service: ServicePort, clusterIp: string | null) {
   const name = formatServicePort(service);
   for (const { key, comment, verdict } of listElements(output, 'no-endpoint-services')) {
     const address = readNftServiceAddress(key, output.family, service);

@@ -387,17 +387,13 @@ function compareRules(
 }
 
 function describeLeftovers(wanted: NftTable, seen: NftTable): Drift[] {
-  const toDrift = (chain: string, object: string): Drift => ({
-    kind: 'leftover-chain',
-    chain,
-    message: `${object} is left over`,
-  });
-  return [
-    ...[...seen.chains.keys()].filter((name) => !wanted.chains.has(name)).map((name) => toDrift(name, name)),
-    ...[...seen.sets.keys()]
-      .filter((name) => !wanted.sets.has(name))
-      .map((name) => toDrift(name, `set ${name}`)),
-  ];
+  const chains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
+  const sets = [...seen.sets.keys()].filter((name) => !wanted.sets.has(name));
+  const objects = [...chains, ...sets.map((name) => `set ${name}`)];
+  const toDrift = (chain: string, at: number): Drift => {
+    return { kind: 'leftover-chain', chain, message: `${objects[at] ?? chain} is left over` };
+  };
+  return [...chains, ...sets].map(toDrift);
 }
 
 /** What turns the objects of one table into those of another; elements of sets are left out. Each part rests on those before it. */
@@ -424,11 +420,7 @@ export function diffObjects(
   { wanted, seen }: { readonly wanted: NftTable; readonly seen: NftTable },
   isSameChain: IsSameChain = hasSameRules,
 ): ObjectChanges {
-  const change = (kind: NftChange['kind'], name: string, command: string): NftChange => ({
-    kind,
-    name,
-    command,
-  });
+  const change = (kind: NftChange['kind'], name: string, command: string) => ({ kind, name, command });
   const flush = (name: string) => change('flush-chain', name, `flush chain ${table} ${name}`);
   const fill = ([name, chain]: readonly [string, NftChain]) => {
     const before = seen.chains.get(name);

@@ -115,7 +115,9 @@ export class EventQueue {
   /** Something happened. It waits from now on, unless its budget is spent. */
   add(reason: EventReason, note: string, regarding: Regarding): void {
     this.#forget();
-    const key = `${toObjectKey(regarding)} ${reason} ${maskDurations(note)}`;
+    // `refused 5 ms after` is the same news as `refused 7 ms after`; and so with `16 s`, `8m33s`, `2h05m`.
+    const news = note.replaceAll(/\b\d+(?:\.\d+)?(?: (?:ms|s|d)|[hm]\d\d[ms]|ms)\b/g, '…');
+    const key = `${toObjectKey(regarding)} ${reason} ${news}`;
     const series = this.#keyToSeries.get(key);
     if (series === undefined) this.#begin(key, { reason, note, regarding });
     else this.#repeat(series);
@@ -183,11 +185,6 @@ export class EventQueue {
 
 function toObjectKey({ kind, uid }: Regarding): string {
   return `${kind} ${uid}`;
-}
-
-/** `refused 5 ms after` is the same news as `refused 7 ms after`; and so with `16 s`, `8m33s`, `2h05m`. */
-function maskDurations(note: string): string {
-  return note.replaceAll(/\b\d+(?:\.\d+)?(?: (?:ms|s|d)|[hm]\d\d[ms]|ms)\b/g, '…');
 }
 
 /** Who makes Kubernetes events of what happens. The real one is `EventWriter`. */
