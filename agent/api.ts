@@ -139,8 +139,6 @@ export function toApiView(
   };
 }
 
-type SliceReading = ReturnType<typeof readSlice>;
-
 function readSlice(slice: EndpointSlice) {
   const { name } = slice.metadata;
   const where = nameSlices([name]);
@@ -184,7 +182,7 @@ function isPort(port: number): boolean {
   return Number.isInteger(port) && port > 0 && port < 65_536;
 }
 
-function join(readings: readonly SliceReading[]): Sourced<readonly Endpoint[]> | undefined {
+function join(readings: readonly ReturnType<typeof readSlice>[]): Sourced<readonly Endpoint[]> | undefined {
   if (readings.length === 0) return undefined;
   const names = readings.map(({ name }) => name).sort();
   return { value: sortEndpoints(readings.flatMap(({ endpoints }) => endpoints)), seenIn: nameSlices(names) };

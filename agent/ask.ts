@@ -90,17 +90,6 @@ function isEndpoint(given: Endpoint): boolean {
   return read !== null && read.family === given.family && read.address === given.address;
 }
 
-/** How it is about the drain of this host. */
-export interface DrainState {
-  readonly since: Date | null;
-  /** Since when the virtual IPs may stay here, as no other host took one; null while they are to leave. */
-  readonly vipStaysSince: Date | null;
-  /** Whether the kernel holds what follows from that. */
-  readonly isKept: boolean;
-  /** Why not, or null. */
-  readonly problem: string | null;
-}
-
 const date = z.nullable(
   z.pipe(
     z.iso.datetime(),
@@ -109,10 +98,16 @@ const date = z.nullable(
 );
 const drainAnswer = z.object({
   since: date,
+  /** Since when the virtual IPs may stay here, as no other host took one; null while they are to leave. */
   vipStaysSince: z._default(date, null),
+  /** Whether the kernel holds what follows from that. */
   isKept: z.boolean(),
+  /** Why not, or null. */
   problem: z.nullable(line),
 });
+
+/** How it is about the drain of this host. */
+export type DrainState = Readonly<z.infer<typeof drainAnswer>>;
 
 /** Where the agent of this network namespace says whether its host is drained. Each question makes it read its state folder again. */
 export const drainPath = '/drain';
@@ -134,8 +129,6 @@ const apiserver = z.object({
   isUntried: z.optional(z.boolean()),
 });
 
-const healthAnswer = z.record(z.string(), apiserver);
-
 /** Where the agent of this network namespace says how it finds the apiservers. */
 export const healthPath = '/health';
 
@@ -151,7 +144,7 @@ export async function askAgentHealth(): Promise<HealthView | null> {
 
 /** Reads such an answer; null for anything else. Pure and total. */
 export function readAgentHealthAnswer(json: unknown): HealthView | null {
-  const { data } = healthAnswer.safeParse(json);
+  const { data } = z.record(z.string(), apiserver).safeParse(json);
   return data === undefined
     ? null
     : new Map(Object.entries(data).map(([text, one]) => [text, toHealth(one)]));
@@ -218,11 +211,7 @@ export async function readDiagnosticConfig(
 }
 
 /** The same with all virtual IPs of the agent; null where one that is given is not the agent's, or the others do not fit. */
-async function readWhole(
-  sources: ConfigSources,
-  { config, given, problems }: ConfigReading,
-  theirs: Config,
-): Promise<ConfigReading | null> {
+async function readWhole(sources: ConfigSources, { config, given, problems }: ConfigReading, theirs: Config) {
   const all = theirs.vips.map(formatEndpoint);
   const isTheirs = config.vips.every((vip) => all.includes(formatEndpoint(vip)));
   if (!given.has('vip') || problems.length > 0 || !isTheirs) return null;

@@ -116,11 +116,7 @@ export function rememberAffinity(
 }
 
 /** There is one Service: of VIPs that contradict each other the longest time is taken, in whatever order they are. */
-function findWrittenAffinity(
-  family: Family,
-  observation: Observation,
-  vips: readonly Endpoint[],
-): number | null {
+function findWrittenAffinity(family: Family, observation: Observation, vips: readonly Endpoint[]) {
   const seconds = vips
     .filter((vip) => vip.family === family)
     .flatMap((vip) => findInstalled(vip, observation)?.affinitySeconds ?? []);
@@ -356,10 +352,7 @@ function isHostAddress({ family, address, device }: LocalAddress, vips: readonly
 type SeenRules = Pick<Observation, 'rulesets' | 'nftRulesets' | 'dialect'>;
 
 /** All of a family, those that packets get to first. Also the other dialects': the choice may have changed since they were written. */
-function listRulesets(
-  family: Family,
-  { rulesets, nftRulesets, dialect }: SeenRules,
-): SeenRules['rulesets' | 'nftRulesets'][number][] {
+function listRulesets(family: Family, { rulesets, nftRulesets, dialect }: SeenRules) {
   return [...rulesets, ...nftRulesets]
     .filter((seen) => seen.family === family)
     .toSorted((a, b) => Number(b.dialect === dialect.value) - Number(a.dialect === dialect.value));

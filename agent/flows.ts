@@ -25,19 +25,17 @@ const countRestMs = 60_000;
 /** By then clients have given up by themselves; and a host that cannot count connections cannot reset them either. */
 const maxUncountedMs = 900_000;
 
-/** Notified of departures. */
-interface UnlistedListener {
-  /** An unlisted apiserver has this many connections: it is probed from now on. */
-  departed(endpoint: Endpoint, connections: number): void;
-  /** The one of this text has none any more, or is listed again. */
-  ended(text: string): void;
-}
-
 /** The dependencies of the count. */
 interface UnlistedPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
-  readonly report: UnlistedListener;
+  /** Notified of departures. */
+  readonly report: {
+    /** An unlisted apiserver has this many connections: it is probed from now on. */
+    departed(endpoint: Endpoint, connections: number): void;
+    /** The one of this text has none any more, or is listed again. */
+    ended(text: string): void;
+  };
 }
 
 /** Probes the apiservers to watch, and keeps probing the departed ones. */

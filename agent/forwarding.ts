@@ -36,10 +36,7 @@ export async function switchOnForwarding(
 }
 
 /** Answers whether it is on now. */
-async function switchOn(
-  { kernel, report, budget }: SwitchingPorts,
-  missing: MissingSwitch,
-): Promise<boolean> {
+async function switchOn({ kernel, report, budget }: SwitchingPorts, missing: MissingSwitch) {
   const waitMs = budget.waitToSwitch(missing.family);
   if (waitMs > 0) {
     report.conflict(missing, waitMs);

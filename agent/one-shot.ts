@@ -152,11 +152,7 @@ async function findOwn(kernel: Kernel, vips: readonly Endpoint[] | null) {
 }
 
 /** The open connections that end with the rules. What cannot be found out is left out: cleanup does not depend on it. */
-async function countResets(
-  kernel: Kernel,
-  { seen }: Own,
-  vips: readonly Endpoint[] | null,
-): Promise<readonly Reset[]> {
+async function countResets(kernel: Kernel, { seen }: Own, vips: readonly Endpoint[] | null) {
   const translated = await listTranslatedFamilies().catch(() => null);
   if (translated === null) return [];
   const counts = await Promise.all(
@@ -169,11 +165,7 @@ async function countResets(
 }
 
 /** Each dialect and family by itself: one that fails keeps no other. Answers what is gone, and why the rest is not. */
-async function remove(
-  kernel: Kernel,
-  { plan: { transactions } }: Own,
-  vips: readonly Endpoint[] | null,
-): Promise<{ plan: Plan; problems: readonly UnreadText[] }> {
+async function remove(kernel: Kernel, { plan: { transactions } }: Own, vips: readonly Endpoint[] | null) {
   const tables: TablePlan[] = [];
   const problems: UnreadText[] = [];
   for (const { family, dialect } of transactions) {
@@ -193,11 +185,7 @@ async function remove(
 }
 
 /** Answers the routes that are gone, or would be, and why the others are not. */
-async function removeRoutes(
-  kernel: Kernel,
-  vips: readonly Endpoint[] | null,
-  dryRun: boolean,
-): Promise<{ changes: readonly RouteChange[]; problems: readonly UnreadText[] }> {
+async function removeRoutes(kernel: Kernel, vips: readonly Endpoint[] | null, dryRun: boolean) {
   const changes: RouteChange[] = [];
   const problems: UnreadText[] = [];
   const removeOne = async (change: RouteChange) => {

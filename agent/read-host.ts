@@ -105,10 +105,11 @@ async function learn(
   ]);
   const isAsked = config.proxyMode === 'auto' && config.endpoints.length > 0;
   const isProxyAbsent = isAsked && (await askProxyAbsence?.(asked)) === true;
-  const observe = (view: ApiView | null) => ({
-    ...interpret(reading, asked, addClusterIps(config, view), memory.dialect),
-    isProxyAbsent,
-  });
+  const observe = (view: ApiView | null) => {
+    // `--cluster-ip` is for where it cannot be read.
+    const clusterIps = { ...view?.clusterIps, ...config.clusterIps };
+    return { ...interpret(reading, asked, { ...config, clusterIps }, memory.dialect), isProxyAbsent };
+  };
   const known = await consultApi({ api, localRoutes, observe }, config, memory);
   await requirePassage(kernel, known.observation, config);
   return known;
@@ -173,11 +174,6 @@ function addCandidates(
 ): Known {
   const memory = forgetService(before, observation);
   return { observation, localRoutes, candidates: findCandidates(observation, memory, config), memory };
-}
-
-/** `--cluster-ip` is for where it cannot be read. */
-function addClusterIps(config: Config, view: ApiView | null): Config {
-  return { ...config, clusterIps: { ...view?.clusterIps, ...config.clusterIps } };
 }
 
 /** The apiservers to watch, by what is known. Pure. */
@@ -295,11 +291,7 @@ function gatherFacts(
 }
 
 /** As the agent has counted; else as rules have it, by which any process decides as the last agent did. */
-function findWeights(
-  vip: Endpoint,
-  usable: readonly Endpoint[],
-  { observation, weights }: ReconcileInput,
-): Weights | undefined {
+function findWeights(vip: Endpoint, usable: readonly Endpoint[], { observation, weights }: ReconcileInput) {
   const counted = weights?.get(formatEndpoint(vip));
   const known = counted === undefined ? findInstalled(vip, observation)?.weights : (counted ?? undefined);
   return known === undefined ? undefined : fitWeights(known, usable);

@@ -2,7 +2,7 @@ import type { Config } from '../config/options.ts';
 import type { OwnerInfo } from '../lib/http/singleton.ts';
 import { type Logger, podParameter, hangingMs } from '../lib/telemetry/log.ts';
 import { type Metrics, type ProcessState, readProcess } from '../lib/telemetry/metrics.ts';
-import { StatusServer, type Page, toText, type Answer } from '../lib/http/pages.ts';
+import { StatusServer, type Page, toText, createProbePages, type Answer } from '../lib/http/pages.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Agent } from './agent.ts';
 import type { Kernel } from '../lib/kernel/port.ts';
@@ -111,25 +111,20 @@ export interface PageSources {
 export function createPages(sources: PageSources): ReadonlyMap<string, Page> {
   const { pod, behindMs, notReadyReason, metrics, status } = sources;
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
-  return new Map<string, Page>([
-    ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
-    ['/healthz', (query) => (isForAnother(query) ? toText(200, 'ok') : toHealthPage(behindMs()))],
-    [
-      '/readyz',
-      (query) => {
-        const reason = isForAnother(query) ? describeOther(pod) : notReadyReason();
-        return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
-      },
-    ],
-    [
-      '/status',
-      async () => {
-        const text = await status();
-        if (text === null) return toText(503, 'no sync has succeeded yet');
-        return { status: 200, type: 'application/json', text };
-      },
-    ],
-  ]);
+  const pages = createProbePages({
+    metrics,
+    health: (query) => (isForAnother(query) ? toText(200, 'ok') : toHealthPage(behindMs())),
+    readiness: (query) => {
+      const reason = isForAnother(query) ? describeOther(pod) : notReadyReason();
+      return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
+    },
+  });
+  const statusPage: Page = async () => {
+    const text = await status();
+    if (text === null) return toText(503, 'no sync has succeeded yet');
+    return { status: 200, type: 'application/json', text };
+  };
+  return new Map([...pages, ['/status', statusPage]]);
 }
 
 /** Whether the agent is alive, by how long its loop is behind. */

@@ -70,10 +70,7 @@ export async function recallApiservers(
 const nothingKnown: LastingState = { endpoints: {}, previousEndpoints: {} };
 
 /** Families without any are left out. */
-function groupByFamily<T>(
-  endpoints: readonly Endpoint[],
-  render: (endpoints: readonly Endpoint[]) => T,
-): Partial<Record<Family, T>> {
+function groupByFamily<T>(endpoints: readonly Endpoint[], render: (endpoints: readonly Endpoint[]) => T) {
   return mapFamilies((family) => {
     const found = endpoints.filter((one) => one.family === family);
     return found.length === 0 ? undefined : render(found);
@@ -343,12 +340,18 @@ interface Seen {
 export function rememberApiservers(
   seen: Seen,
 ): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyOnly'> {
-  const endpoints = rememberAll(seen);
-  return {
-    endpoints,
-    previousEndpoints: rememberAllPrevious(seen.memory, endpoints),
-    proxyOnly: rememberProxy(seen),
-  };
+  const { memory } = seen;
+  const endpoints = mapFamilies((family) => {
+    const remembered = memory.endpoints[family] ?? null;
+    // vipnat's rules shrink with every apiserver that dies: what they name is kept as it was first seen.
+    const known = findNamed(family, seen) ?? (remembered === null ? findOwn(family, seen) : null);
+    return rememberEndpoints(remembered, known) ?? undefined;
+  });
+  const previousEndpoints = mapFamilies((family) => {
+    const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
+    return rememberPrevious(memory.previousEndpoints[family] ?? [], before, after);
+  });
+  return { endpoints, previousEndpoints, proxyOnly: rememberProxy(seen) };
 }
 
 /** A memory without those who were taken from the lists on purpose: they are no fallback (docs/adr/0003). Pure. */
@@ -377,25 +380,6 @@ export function forgetService(memory: ReconcileState, { views }: Pick<Observatio
     }),
     previousEndpoints: mapFamilies((family) => memory.previousEndpoints[family]?.filter(isOther)),
   };
-}
-
-function rememberAll(seen: Seen): ServiceState['endpoints'] {
-  return mapFamilies((family) => {
-    const remembered = seen.memory.endpoints[family] ?? null;
-    // vipnat's rules shrink with every apiserver that dies: what they name is kept as it was first seen.
-    const known = findNamed(family, seen) ?? (remembered === null ? findOwn(family, seen) : null);
-    return rememberEndpoints(remembered, known) ?? undefined;
-  });
-}
-
-function rememberAllPrevious(
-  memory: ServiceState,
-  endpoints: ServiceState['endpoints'],
-): ServiceState['previousEndpoints'] {
-  return mapFamilies((family) => {
-    const [before, after] = [memory.endpoints[family]?.value ?? [], endpoints[family]?.value ?? []];
-    return rememberPrevious(memory.previousEndpoints[family] ?? [], before, after);
-  });
 }
 
 /** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */

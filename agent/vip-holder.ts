@@ -154,10 +154,7 @@ export class GivenUpVips {
       if (isHere(vip)) this.#unanswered.delete(vip.address);
       else {
         const askedAt = this.#ports.clock.now();
-        this.#note(vip.address, {
-          askedAt,
-          hasVipHolder: await this.#hasVipHolder(vip, observation.addresses),
-        });
+        this.#note(vip.address, askedAt, await this.#hasVipHolder(vip, observation.addresses));
       }
     }
   }
@@ -187,10 +184,7 @@ export class GivenUpVips {
     return this.#isFollowed ? await this.#ports.askLink({ family, address, device }).catch(() => null) : null;
   }
 
-  #note(
-    vip: string,
-    { askedAt, hasVipHolder }: { readonly askedAt: number; readonly hasVipHolder: boolean },
-  ): void {
+  #note(vip: string, askedAt: number, hasVipHolder: boolean): void {
     if (!this.#isFollowed) return;
     if (hasVipHolder) {
       this.#unanswered.delete(vip);

@@ -95,9 +95,7 @@ export class ConnectionWeights implements Partial<LoopObserver> {
   }
 
   /** Of the VIPs of which something is known: those that were counted, and those that are held elsewhere. */
-  get weights(): ReadonlyMap<string, Weights | null> {
-    return this.#vipToWeights;
-  }
+  readonly weights: ReadonlyMap<string, Weights | null> = this.#vipToWeights;
 
   /** Returns immediately. */
   synced({ decisions, observation }: Pick<Assessment, 'decisions' | 'observation'>): void {

@@ -181,7 +181,7 @@ function canServeVip(
   };
   if (backends.some(isAlive)) return true;
   const probed = listProbed(vip, health);
-  const isLocal = ({ endpoint }: Probed) => local.has(endpoint.address);
+  const isLocal = ({ endpoint }: (typeof probed)[number]) => local.has(endpoint.address);
   // Balanced connections reach a backend by its own port; in mode passthrough, this host must listen on the VIP's port.
   const canAnswer = backends.length > 0 || isListening(vip);
   if (canAnswer && probed.some((one) => isLocal(one) && isAlive(one.endpoint))) return true;
@@ -200,8 +200,6 @@ function canLeave({ family }: Pick<Endpoint, 'family'>, { local, health }: Facts
 function mayServeOthers({ state, staleConnections }: Health): boolean {
   return state !== 'dead' || staleConnections !== 'none';
 }
-
-type Probed = ReturnType<typeof listProbed>[number];
 
 function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView) {
   return [...view].flatMap(([text, health]) => {

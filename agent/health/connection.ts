@@ -45,11 +45,7 @@ function createDrainCheck(clock: Clock, onDenied: () => void): Apiserver['checkD
   };
 }
 
-async function connectFromDrainPort(
-  clock: Clock,
-  endpoint: Endpoint,
-  limitMs: number,
-): Promise<ConnectOutcome> {
+async function connectFromDrainPort(clock: Clock, endpoint: Endpoint, limitMs: number) {
   // The time of day: also the next process takes other ports than this one did within the last minute.
   const turn = Math.floor(clock.date().getTime() / drainCheckMs);
   let outcome: ConnectOutcome = { kind: 'untried', code: 'EADDRINUSE' };

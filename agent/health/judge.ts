@@ -358,10 +358,7 @@ interface Peers {
 }
 
 /** Whether its open connections are lost, and when that was found. Pure. */
-function findStale(
-  { hasStaleConnections, staleAt, history }: EndpointHealth,
-  peers: Peers,
-): Pick<EndpointHealth, 'hasStaleConnections' | 'staleAt'> {
+function findStale({ hasStaleConnections, staleAt, history }: EndpointHealth, peers: Peers) {
   return hasStaleConnections || !isLost({ history }) || isDeferred(history, peers)
     ? { hasStaleConnections, staleAt }
     : { hasStaleConnections: true, staleAt: peers.now };

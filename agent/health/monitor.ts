@@ -318,7 +318,7 @@ export class HealthMonitor {
     this.#all = [
       ...known.map((one) => ({ ...one, ...toWhose(one.endpoint) })),
       ...added.map((endpoint) => ({
-        ...initialize(endpoint, see(endpoint, { all: this.#all, known, watched }), {
+        ...initialize(endpoint, see(endpoint, watched, this.#all, known), {
           now,
           ...toWhose(endpoint),
         }),
@@ -363,7 +363,7 @@ export class HealthMonitor {
       const one = this.#find(formatEndpoint(endpoint));
       if (one !== undefined) return isWell(one, since);
       // One that is new counts as well, as everywhere.
-      return since === undefined && see(endpoint, { all, known: all, watched }).state !== 'draining';
+      return since === undefined && see(endpoint, watched, all).state !== 'draining';
     });
     if (isServed) this.#reservedSince.delete(family);
     else this.#reservedSince.set(family, since ?? this.#options.clock.now());

@@ -223,17 +223,16 @@ export function ofFamily(endpoints: readonly Endpoint[], family: Family): Endpoi
   return endpoints.filter((endpoint) => endpoint.family === family);
 }
 
-/** What one that is new comes to. */
-interface Scene {
-  /** All that were watched so far. */
-  readonly all: readonly EndpointHealth[];
-  /** Those of them that are watched on. */
-  readonly known: readonly EndpointHealth[];
-  readonly watched: Watched;
-}
-
-/** The first state of a new apiserver. One that appears while others serve has to prove itself. Pure. */
-export function see(endpoint: Endpoint, { all, known, watched }: Scene): InitialState {
+/**
+ * The first state of a new apiserver. One that appears while others serve has to prove itself. `all` were watched so far, and `known`
+ * of them are watched on. Pure.
+ */
+export function see(
+  endpoint: Endpoint,
+  watched: Watched,
+  all: readonly EndpointHealth[],
+  known = all,
+): InitialState {
   const { family } = endpoint;
   const { endpoints, own = [], inUse = [] } = watched;
   const isFirst = !all.some((one) => one.endpoint.family === family);

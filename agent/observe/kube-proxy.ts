@@ -198,7 +198,9 @@ export function findKubernetesServer(
  */
 function guess(servers: readonly FoundServer[], localAddresses: ReadonlySet<string>): ServiceServer {
   const ordered = servers
-    .filter(({ value }) => isFirstOfRange(value.clusterIp))
+    // The apiserver takes address 1 of a range of at least 8 addresses, so its last three bits are 001.
+    // Source: pkg/controlplane/apiserver/options, ServiceIPRange.
+    .filter(({ value }) => (toAddressBytes(value.clusterIp).at(-1) ?? 0) % 8 === 1)
     .sort((a, b) => Buffer.compare(toAddressBytes(a.value.clusterIp), toAddressBytes(b.value.clusterIp)));
   const last = ordered.findLastIndex(({ value }) => isLikely(value.backends, localAddresses));
   const contenders = ordered.slice(0, last + 1);
@@ -210,14 +212,6 @@ function guess(servers: readonly FoundServer[], localAddresses: ReadonlySet<stri
       ? `no virtual server in ${ipvsSource} fits default/kubernetes`
       : `each of ${names} in ${ipvsSource} can be the virtual server of default/kubernetes`;
   return { server: null, reason: `${problem}. Name the ClusterIP with --cluster-ip` };
-}
-
-/**
- * The apiserver takes address 1 of a range of at least 8 addresses, so its last three bits are 001.
- * Source: pkg/controlplane/apiserver/options, ServiceIPRange.
- */
-function isFirstOfRange(address: string): boolean {
-  return (toAddressBytes(address).at(-1) ?? 0) % 8 === 1;
 }
 
 function isLikely(backends: readonly Endpoint[], localAddresses: ReadonlySet<string>): boolean {
