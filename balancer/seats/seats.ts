@@ -132,11 +132,7 @@ function listMissing(seats: readonly PlannedSeat[], view: SeatsView, used: reado
  * The seats as they are to be written, without new addresses that may not be held yet. Who takes a seat over has all addresses of it, but
  * those that nobody was known to have: then this node asks first, if the seat comes to it.
  */
-function limitSeats(
-  seats: readonly PlannedSeat[],
-  view: SeatsView,
-  unannounced: AddressConflicts,
-): PlannedSeat[] {
+function limitSeats(seats: readonly PlannedSeat[], view: SeatsView, unannounced: AddressConflicts) {
   return addLeftovers(
     seats.map((seat) => {
       const isHere = isHeld(seat, view);

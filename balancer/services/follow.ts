@@ -3,14 +3,8 @@ import { type VirtualIp, type AddressPool, virtualIps, addressPools } from '../.
 import type { LeaseValidity } from '../report.ts';
 import type { Clock, Cancel, Random } from '../../lib/clock.ts';
 import { type BalancedService, isReady } from './backends.ts';
-import {
-  readDuration,
-  type Service,
-  type ServiceSlice,
-  services,
-  endpointSlices,
-} from '../../lib/api/service.ts';
-import { usualWeight, type EarlySlice, earlySlices } from '../../lib/api/endpoints.ts';
+import { readDuration, services, endpointSlices } from '../../lib/api/service.ts';
+import { usualWeight, earlySlices } from '../../lib/api/endpoints.ts';
 import { type ApiRoute, formatServer } from '../../lib/kubernetes/route.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { ServiceIndex } from './index.ts';
@@ -242,6 +236,12 @@ export interface FollowOptions {
 /** What is followed. */
 type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
 
+/** What follows one of them. */
+type FollowedKind = Pick<
+  Informer<ApiObject>,
+  'kind' | 'listed' | 'version' | 'unreadable' | 'start' | 'stop'
+>;
+
 /** Kinds that balancing works without, to the effect while one is missing. The credentials of an older manifest do not allow them. */
 const effects: Readonly<Partial<Record<Followed, string>>> = {
   earlyslices: 'pods with a readiness gate or a weight are balanced as Kubernetes says',
@@ -252,14 +252,7 @@ const effects: Readonly<Partial<Record<Followed, string>>> = {
 export class FollowedObjects {
   readonly index: ServiceIndex;
   readonly #options: FollowOptions;
-  readonly #informers: {
-    readonly services: Informer<Service>;
-    readonly endpointslices: Informer<ServiceSlice>;
-    readonly earlyslices: Informer<EarlySlice>;
-    readonly virtualips: Informer<VirtualIp>;
-    readonly pools: Informer<AddressPool>;
-    readonly nodes: Informer<FollowedNode>;
-  };
+  readonly #informers: Readonly<Record<Followed, FollowedKind>> & { readonly virtualips: Source };
   readonly #addresses: AdmittedAddresses;
   readonly #starts: SlowStarts;
   #virtualIps: readonly VirtualIp[] = [];

@@ -243,10 +243,7 @@ export class IsolatedWrites {
 }
 
 /** The Services that have a port of one of these families, to why. */
-function findUsers(
-  services: ReadonlyMap<string, Balances>,
-  familyToReason: ReadonlyMap<Family, string>,
-): Map<string, string> {
+function findUsers(services: ReadonlyMap<string, Balances>, familyToReason: ReadonlyMap<Family, string>) {
   return new Map(
     [...services].flatMap(([service, balances]) => {
       const [reason] = balances.flatMap(({ family }) => familyToReason.get(family) ?? []);
@@ -281,8 +278,6 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
  * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
 
-type Handles = Readonly<Record<Family, number | null>>;
-
 /** The sets that all Services share. */
 const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
 
@@ -300,7 +295,7 @@ export class Programmer {
   };
   /** The ports of Services that tables had which a life before this one wrote, as these name them: as many as they had. */
   readonly #found = new Set<string>();
-  #handles: Handles = { ipv4: null, ipv6: null };
+  #handles: Readonly<Record<Family, number | null>> = { ipv4: null, ipv6: null };
   #hasWritten = false;
   #isKnown = false;
 

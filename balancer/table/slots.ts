@@ -47,11 +47,7 @@ export function shareSlots(
 }
 
 /** The slots that each end has; for one without, the number that its weight gives in proportion to the others. */
-function readShares(
-  before: readonly string[],
-  ends: readonly string[],
-  weights: readonly number[],
-): number[] {
+function readShares(before: readonly string[], ends: readonly string[], weights: readonly number[]) {
   const endToCount = new Map(ends.map((end) => [end, 0]));
   for (const end of before) if (endToCount.has(end)) endToCount.set(end, (endToCount.get(end) ?? 0) + 1);
   const counts = ends.map((end) => endToCount.get(end) ?? 0);

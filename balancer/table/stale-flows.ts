@@ -427,11 +427,7 @@ export class Drains {
   }
 
   /** Those that drained before stay: their time does not begin again. */
-  #list(
-    service: string,
-    balances: readonly PortBalance[],
-    before: ReadonlyMap<string, Drain>,
-  ): ReadonlyMap<string, Drain> {
+  #list(service: string, balances: readonly PortBalance[], before: ReadonlyMap<string, Drain>) {
     const { clock } = this.#ports;
     const drains = new Map<string, Drain>();
     for (const balance of balances.filter(({ protocol }) => protocol === 'TCP')) {
