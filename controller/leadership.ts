@@ -74,13 +74,6 @@ type Resources = {
   readonly [S in Exclude<keyof Objects, Reported | keyof typeof resourcesOfDevices>]: Resource<Objects[S]>;
 };
 
-function toResources({ gateTypes }: Settings): Resources {
-  return {
-    ...{ services, virtualIps, pools: addressPools, namespaces, nodes, serviceCidrs, apiservers },
-    ...{ pods: toPodResource(gateTypes), earlySlices, devices },
-  };
-}
-
 /** Those of apiservers are followed by a right of their own. */
 const titles: Readonly<Partial<Record<string, string>>> = {
   earlySlices: 'early EndpointSlice',
@@ -144,7 +137,10 @@ export class Leadership {
     this.#drains = new DrainTimes({ clock, onDrained, view: () => this.view });
     this.#devices = this.#createDevices();
     this.#informers = [
-      ...this.#followAll(toResources(options.settings)),
+      ...this.#followAll({
+        ...{ services, virtualIps, pools: addressPools, namespaces, nodes, serviceCidrs, apiservers },
+        ...{ pods: toPodResource(options.settings.gateTypes), earlySlices, devices },
+      } satisfies Resources),
       this.#follow<Lease>('leases', toLeaseResource(options.namespace), (change) =>
         this.#leases.change(change),
       ),

@@ -11,7 +11,7 @@ import {
   createControllerPages,
   type ControllerState,
 } from './report/metrics.ts';
-import { RoutedClient, type WriteAnswer } from '../lib/kubernetes/writes.ts';
+import { RoutedClient, type ObjectWrite, type WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { drivers } from '../devices/drivers.ts';
 import { ControllerLog, WebhookLog } from './report/log.ts';
 import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
@@ -114,7 +114,7 @@ function createServer(
   logger: Logger,
 ): StatusServer | null {
   if (listen === null || meter === null) return null;
-  const pages = createControllerPages({ state: () => controller.state, metrics: meter });
+  const pages = createControllerPages(() => controller.state, meter);
   return createProbeServer(listen, pages, logger);
 }
 
@@ -185,7 +185,8 @@ export class FirstPools {
     if (answer.outcome === 'gone') return null;
     if (answer.outcome !== 'found') return answer.detail;
     const { data, metadata } = answer.object;
-    const sum = toSum(data ?? {});
+    const entries = Object.entries(data ?? {}).toSorted(([first], [second]) => (first < second ? -1 : 1));
+    const sum = createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
     if (data == null || metadata.annotations?.[firstPoolsSum] === sum) return null;
     for (const [name, ranges] of Object.entries(data)) {
       const problem = await this.#createPool(name, ranges);
@@ -198,7 +199,8 @@ export class FirstPools {
     const { onPoolCreated, onPoolExisting } = this.#options;
     const addresses = ranges.split('\n').filter((range) => range !== '');
     const body = { apiVersion: `${apiGroup}/${apiVersion}`, kind: 'AddressPool', metadata: { name } };
-    const answer = await this.#write(`creating AddressPool ${name}`, {
+    const answer = await this.#write({
+      title: `creating AddressPool ${name}`,
       method: 'POST',
       path: addressPools.path,
       body: { ...body, spec: { addresses } },
@@ -212,24 +214,17 @@ export class FirstPools {
 
   async #noteSum(path: string, resourceVersion: string, sum: string): Promise<string | null> {
     const body = { metadata: { resourceVersion, annotations: { [firstPoolsSum]: sum } } };
-    const answer = await this.#write('noting which pools were created', { method: 'PATCH', path, body });
+    const title = 'noting which pools were created';
+    const answer = await this.#write({ title, method: 'PATCH', path, body });
     return answer === null || answer.outcome === 'taken' || answer.outcome === 'gone' ? null : answer.detail;
   }
 
   /** Null where this process leads no more: the next leader does it. */
-  async #write(
-    title: string,
-    write: { readonly method: 'POST' | 'PATCH'; readonly path: string; readonly body: object },
-  ): Promise<WriteAnswer | null> {
+  async #write(write: ObjectWrite): Promise<WriteAnswer | null> {
     const limitMs = this.#options.writeMs();
     if (limitMs === 0) this.#isStopped = true;
-    return this.#isStopped ? null : await this.#options.client.write({ title, ...write }, limitMs);
+    return this.#isStopped ? null : await this.#options.client.write(write, limitMs);
   }
-}
-
-function toSum(data: Readonly<Record<string, string>>): string {
-  const entries = Object.entries(data).toSorted(([first], [second]) => (first < second ? -1 : 1));
-  return createHash('sha256').update(JSON.stringify(entries)).digest('hex').slice(0, 16);
 }
 
 interface ControllerPorts extends Pick<

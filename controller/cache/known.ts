@@ -216,9 +216,7 @@ export class MultiMap {
   readonly #map = new Map<string, Set<string>>();
 
   /** A view, which changes with it. */
-  get map(): ReadonlyMap<string, ReadonlySet<string>> {
-    return this.#map;
-  }
+  readonly map: ReadonlyMap<string, ReadonlySet<string>> = this.#map;
 
   /** A name that had some keys has others now. */
   move(name: string, before: Iterable<string>, after: Iterable<string>): void {

@@ -347,9 +347,7 @@ function countAfter(address: Address, other: AddressRange, ranges: readonly Addr
 }
 
 /** The ranges of a device or a pool, merged, in order. Those that cannot be read are left out. */
-export function listRanges({
-  spec,
-}: Pick<LoadBalancerDevice, 'spec'> | Pick<AddressPool, 'spec'>): AddressRange[] {
+export function listRanges({ spec }: Pick<LoadBalancerDevice | AddressPool, 'spec'>): AddressRange[] {
   return mergeRanges(spec.addresses.flatMap((text) => parseRange(text) ?? []));
 }
 

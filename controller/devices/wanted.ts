@@ -6,7 +6,6 @@ import {
   findUnknownMethod,
   type ServicePort,
   readDuration,
-  type ServiceSlice,
 } from '../../lib/api/service.ts';
 import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
 import type { Capabilities, Balancer, BalancerId, DeviceMethod, Listener } from '../../devices/driver.ts';
@@ -18,7 +17,6 @@ import {
   countOfFamily,
   parseAddress,
   type Address,
-  type AddressRange,
   contains,
   toObjectName,
 } from '../../lib/net.ts';
@@ -75,7 +73,8 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
     listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
-  return { balancer, problem, remark: toRemark(device, all), gated: uids };
+  const remark = `The device ${device.metadata.name} does not have ${all.join(', ')}.`;
+  return { balancer, problem, remark: all.length === 0 ? null : remark, gated: uids };
 }
 
 function refuse(problem: DeviceProblem | null): Wanted {
@@ -103,10 +102,7 @@ function findRefusal({ service, device }: BalancerQuery, requests: ServiceReques
 }
 
 /** The first of the Service's that the device has addresses of. */
-function chooseFamily(
-  { device, capabilities }: BalancerQuery,
-  { families: wanted }: ServiceRequests,
-): Family | null {
+function chooseFamily({ device, capabilities }: BalancerQuery, { families: wanted }: ServiceRequests) {
   const ranges = listRanges(device);
   const able = families.filter(
     (family) => (family === 'ipv4' || capabilities.ipv6) && countOfFamily(ranges, family) > 0n,
@@ -133,10 +129,7 @@ const usualAffinityS = 10_800;
 const isMethod = (text: string): text is DeviceMethod => ['rr', 'lc', 'hash'].includes(text);
 
 /** Devices have no `random`: in turn is as even. */
-function chooseMethod(
-  service: Service,
-  { methods }: Capabilities,
-): { readonly method: DeviceMethod; readonly lack: string | null } {
+function chooseMethod(service: Service, { methods }: Capabilities) {
   const text = readAnnotation(service, 'method') ?? '';
   const asked = isMethod(text) ? text : 'rr';
   const unknown = findUnknownMethod(service);
@@ -202,21 +195,13 @@ function listLacking(
   ];
 }
 
-function toRemark({ metadata: { name } }: LoadBalancerDevice, lacks: readonly string[]): string | null {
-  return lacks.length === 0 ? null : `The device ${name} does not have ${lacks.join(', ')}.`;
-}
-
 /** Pods that lack nothing but readiness gates of vipnat: a device gets them before Kubernetes calls them ready. Pure. */
 
 /**
  * What a Service's slices come to on a device, with such pods as ready; and the uids of these pods, in order. A pod that no slice has yet is
  * not among them. Behind ports of nodes Kubernetes decides alone who is ready.
  */
-function readGatedSlices(
-  service: Service,
-  { spec }: LoadBalancerDevice,
-  view: ClusterView,
-): { readonly slices: readonly ServiceSlice[]; readonly uids: readonly string[] } {
+function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: ClusterView) {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const keys = view.serviceToEndpointSlices.get(key) ?? [];
   const slices = [...keys].flatMap((each) => view.endpointSlices.get(each) ?? []);
@@ -270,10 +255,7 @@ function chooseDeviceAddress(request: AddressRequest, view: ClusterView): Addres
 }
 
 /** Other devices that have not been read since this process leads: what they have is known by nobody, unless a status has it. */
-function listUnread(
-  { metadata: own }: LoadBalancerDevice,
-  { devices, deviceReports }: ClusterView,
-): { readonly name: string; readonly ranges: readonly AddressRange[] }[] {
+function listUnread({ metadata: own }: LoadBalancerDevice, { devices, deviceReports }: ClusterView) {
   return [...devices.values()].flatMap((device) => {
     const { name } = device.metadata;
     const isRead = typeof deviceReports.get(name)?.balancers === 'number';
@@ -292,16 +274,14 @@ function findHeld({ service, device, family, present }: AddressRequest, view: Cl
   if (own !== null) return own;
   const published = getIngress(service)
     .filter(isOfDevice)
-    .flatMap(({ ip }) => parseAddress(ip ?? '') ?? []);
-  const reserved = (findBalancer(view, device.metadata.name, service)?.addresses ?? []).flatMap(
-    (text) => parseAddress(text) ?? [],
-  );
+    .map(({ ip }) => ip ?? '');
+  const reserved = findBalancer(view, device.metadata.name, service)?.addresses ?? [];
   const ranges = listRanges(device);
   const isGood = (address: Address) =>
     address.family === family &&
     ranges.some((range) => contains(range, address)) &&
     findOwner(service, address, view) === null;
-  return [...published, ...reserved].find(isGood) ?? null;
+  return [...published, ...reserved].flatMap((text) => parseAddress(text) ?? []).find(isGood) ?? null;
 }
 
 function judgeAsked(
@@ -351,11 +331,7 @@ function findOwner(service: Service, address: Address, view: ClusterView): strin
 }
 
 /** Of those that ask for the same, and do not have it, the oldest gets it. */
-function findElder(
-  service: Service,
-  { text }: Address,
-  { addressToAskers, services }: ClusterView,
-): string | null {
+function findElder(service: Service, { text }: Address, { addressToAskers, services }: ClusterView) {
   const elder = listOthers(addressToAskers.get(text), service).find((key) => {
     const other = services.get(key);
     return other !== undefined && rankAge(other) < rankAge(service);

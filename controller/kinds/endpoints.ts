@@ -279,7 +279,9 @@ export const earlySliceKind: Kind = {
  * none go. A Service that is not served has none.
  */
 function nextEarlySlicesStep(key: string, view: ClusterView): Step {
-  const slices = listSlices(key, view);
+  // In the order of their names. One that is being deleted is not there.
+  const names = [...(view.serviceToSlices.get(key) ?? [])].sort();
+  const slices = names.flatMap((name) => view.earlySlices.get(name) ?? []).filter((one) => !isDeleted(one));
   const service = view.services.get(key);
   if (service === undefined || !isServed(service, view.settings.isDefaultClass))
     return slices[0] === undefined ? nothing : toStep(deleteObject('EndpointSlice', slices[0]));
@@ -300,12 +302,6 @@ function wait(service: Service, { untilMs, prepared }: Wanted): Step {
     prepared.every((endpoint) => judgeOwnNode(endpoint, service, later) !== 'done');
   const dueMs = untilMs === Infinity ? null : untilMs;
   return { does: 'wait', waitsFor: 'nodes', why: 'pods that are to come or go', untilMs: dueMs, isStill };
-}
-
-/** In the order of their names. One that is being deleted is not there. */
-function listSlices(key: string, { serviceToSlices, earlySlices: known }: ClusterView): EarlySlice[] {
-  const names = [...(serviceToSlices.get(key) ?? [])].sort();
-  return names.flatMap((name) => known.get(name) ?? []).filter((slice) => !isDeleted(slice));
 }
 
 /** One of a Service that had the name before goes with that one. */

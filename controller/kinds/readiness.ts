@@ -255,19 +255,14 @@ function findOddity(allocation: Allocation, { requests }: Situation, view: Clust
  * Compromise: no address is published before its seat holder says so. Where a node does not say such things, it is published after 10 s all the
  * same: as before, keepalived has it by then. What is published stays so, and counts as lost when nobody has held its seat for 10 s.
  */
-/** Why nobody answers for an address. */
-interface Unanswered extends Remark {
-  /** Since when nodes could have taken it. */
-  readonly sinceMs: number;
-  /** When it is published all the same; null for never. */
-  readonly boundMs: number | null;
-}
-
 /** keepalived takes a second or two. A seat moves in a second, with `advert: 10s` in half a minute. */
 const longMs = 10_000;
 
-/** Why nobody answers for an address that nodes have programmed; null where somebody does, or nobody says. */
-function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView): Unanswered | null {
+/**
+ * Why nobody answers for an address that nodes have programmed, since when they could have taken it, and when it is published all the same,
+ * null for never. Null where somebody answers, or nobody says.
+ */
+function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView) {
   const { text } = address;
   const { candidates, generationVersions, nowMs } = view;
   const { metadata, spec } = virtualIp;

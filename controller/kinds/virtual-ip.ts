@@ -198,19 +198,8 @@ function awaitReuse(virtualIp: VirtualIp, view: ClusterView): Step {
   return toStep(deleteObject('VirtualIP', virtualIp));
 }
 
-/** What it is to say. */
-interface VirtualIpStatus {
-  /** Those that are there, if they are correct. */
-  readonly conditions: readonly Condition[];
-  /** The node that says it holds the seat, and how that one balances; null while none does, or several. */
-  readonly seatHolder: string | null;
-  readonly mode: string | null;
-  /** Since when nobody has it: RFC 3339; null while somebody has it. */
-  readonly releasedAt: string | null;
-}
-
-/** Judges an address by what living nodes report. */
-function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): VirtualIpStatus {
+/** Judges an address by what living nodes report: what its status is to say. */
+function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView) {
   const wanted = [judgeUse, judgeWithdrawn, judgeProgrammed, judgeTerminating].map((judge) =>
     judge(virtualIp, view),
   );
@@ -225,10 +214,16 @@ function judgeVirtualIp(virtualIp: VirtualIp, view: ClusterView): VirtualIpStatu
   const [seatHolder = null] = seatHolders.length === 1 ? seatHolders : [];
   return {
     conditions: isNotified(current) ? setCondition(conditions, announced, view.nowMs) : conditions,
+    // Null while no node says that it holds the seat, or several do.
     seatHolder: seatHolder?.node ?? null,
     mode: seatHolder?.mode ?? null,
     releasedAt: findReleasedAt(virtualIp, view),
   };
+}
+
+/** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
+function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null {
+  return isUsed(virtualIp) ? null : toTime(readReleasedMs(virtualIp, view) ?? view.nowMs);
 }
 
 /** Before nodes have it, nobody can hold it: one write says both. */
@@ -240,11 +235,6 @@ function listCurrentOwners(virtualIp: VirtualIp, view: ClusterView): readonly No
   const { pool, seat, services } = virtualIp.spec;
   const isHeld = services.length > 0 && isNotified(virtualIp) && !isInUse(virtualIp);
   return isHeld ? view.candidates.listCurrentOwners(`${pool}/${seat}`) : [];
-}
-
-/** Since when nobody has it: the moment that is known, or now. Null while somebody has it. */
-function findReleasedAt(virtualIp: VirtualIp, view: ClusterView): string | null {
-  return isUsed(virtualIp) ? null : toTime(readReleasedMs(virtualIp, view) ?? view.nowMs);
 }
 
 /** While no node lives that could ask, what was found stays so. */

@@ -251,14 +251,11 @@ export interface ControllerState {
   readonly webhook: WebhookState | null;
 }
 
-/** Where the pages come from. */
-interface ControllerPageSources {
-  readonly state: () => ControllerState;
-  readonly metrics: Pick<ControllerMeter, 'contentType' | 'print'>;
-}
-
 /** What a running controller serves, by path, as kubelet and Prometheus ask for it. */
-export function createControllerPages({ state, metrics }: ControllerPageSources): ReadonlyMap<string, Page> {
+export function createControllerPages(
+  state: () => ControllerState,
+  metrics: Pick<ControllerMeter, 'contentType' | 'print'>,
+): ReadonlyMap<string, Page> {
   return createProbePages({
     metrics: { contentType: metrics.contentType, print: () => metrics.print(state()) },
     health: () => judgeHealth(state()),

@@ -215,11 +215,7 @@ function toDates({ validFromDate, validToDate }: X509Certificate): { madeMs: num
 /** Imported late: one controller makes a certificate, once in months. */
 const load = () => Promise.all([import('@peculiar/asn1-schema'), import('@peculiar/asn1-x509')]);
 
-async function signCertificate(
-  name: string,
-  date: Date,
-  { publicKey, privateKey }: KeyPairKeyObjectResult,
-): Promise<string> {
+async function signCertificate(name: string, date: Date, { publicKey, privateKey }: KeyPairKeyObjectResult) {
   const [{ AsnConvert }, x509] = await load();
   const serial = randomBytes(16);
   // A positive number of the whole length.
