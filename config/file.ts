@@ -64,7 +64,7 @@ export function readDocument(text: string, path: string): SourceReading {
       message: plainMessages[code] ?? message.replaceAll(/\s+/g, ' '),
     }))
     .sort((one, other) => one.line - other.line || one.col - other.col);
-  if (faults.length > 0) return { settings: new Map(), problems: formatFaults(faults, { text, path }) };
+  if (faults.length > 0) return { settings: new Map(), problems: formatFaults(faults, text, path) };
   const { contents } = document;
   if (contents === null || (isScalar(contents) && contents.value === null)) {
     return { settings: new Map(), problems: [] };
@@ -77,16 +77,11 @@ export function readDocument(text: string, path: string): SourceReading {
   });
 }
 
-/** A document's text, and how its file is called. */
-interface Source {
-  readonly text: string;
-  readonly path: string;
-}
-
 /** One per line of the file: the others of a line follow from its first. */
 function formatFaults(
   faults: readonly { readonly line: number; readonly col: number; readonly message: string }[],
-  { text, path }: Source,
+  text: string,
+  path: string,
 ): Problem[] {
   const lines = text.split('\n');
   const lineToFirst = new Map(faults.toReversed().map((fault) => [fault.line, fault]));
@@ -116,8 +111,10 @@ const plainMessages: Readonly<Record<string, string>> = {
   RESOURCE_EXHAUSTION: 'it is nested too deeply',
 };
 
-/** A document's text, and in which of its lines a node is. */
-interface Located extends Source {
+/** A document's text, how its file is called, and in which of its lines a node is. */
+interface Located {
+  readonly text: string;
+  readonly path: string;
   readonly locate: (node: unknown) => number;
 }
 
@@ -134,7 +131,7 @@ function readPairs(pairs: readonly Pair[], source: Located): SourceReading {
     const bare = findBareEndpoint(node, source.text);
     if (!isOptionName(name)) {
       add(key, (from) => `${quoteText(name)} is not an option${formatSource(from)}. ${suggestKey(name)}`);
-    } else if (hasAlias(value)) {
+    } else if (isAlias(value) || (isSeq(value) && value.items.some(isAlias))) {
       add(value, (from) => `${name} has an alias${formatSource(from)}. Write the value out`);
     } else if (bare !== undefined) {
       add(bare.node, (from) => explainBrackets(bare.text, from) ?? '');
@@ -156,10 +153,6 @@ function findBareEndpoint(node: unknown, text: string): { node: unknown; text: s
 function suggestKey(name: string): string {
   const nearest = findNearest(name, optionNames);
   return nearest === null ? `Options: ${optionNames.join(', ')}` : `Did you mean ${nearest}?`;
-}
-
-function hasAlias(node: unknown): boolean {
-  return isAlias(node) || (isSeq(node) && node.items.some(isAlias));
 }
 
 function readValue(node: unknown, isList: boolean, { path, locate }: Located): Setting {

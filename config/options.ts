@@ -203,12 +203,10 @@ function toEndpoint(defaultPort?: number): (text: string, context: Context) => E
 /** Here the unspecified address, 0.0.0.0 alone of its range, means all of this host's. */
 function toListenAddress(text: string, context: Context): Endpoint | null {
   if (text === 'off') return null;
-  const read = parseEndpoint(text);
-  if (read === null) return refuse(context, explainEndpoint(text));
-  const scope = classifyAddress({ family: read.family, text: read.address });
-  const isMeant = scope === 'loopback' || ['0.0.0.0', '::'].includes(read.address);
-  const complaint = isMeant ? undefined : complaints[scope];
-  return complaint === undefined ? read : refuse(context, complaint);
+  const { family, address = '' } = parseEndpoint(text) ?? {};
+  const isLoopback = family !== undefined && classifyAddress({ family, text: address }) === 'loopback';
+  const isMeant = isLoopback || ['0.0.0.0', '::'].includes(address);
+  return isMeant ? parseEndpoint(text) : toEndpoint()(text, context);
 }
 
 function toAddress(text: string, context: Context): Address {

@@ -23,8 +23,6 @@ interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
   readonly dryRun: boolean;
 }
 
-type Reset = RulesRemoval['resets'][number];
-
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
   const { plan, routes, balancerChains = [], drainFiles = [], resets, vips, dryRun, problems } = removal;
@@ -114,7 +112,7 @@ function removeChain(tool: string): string[] {
   );
 }
 
-function describeReset({ vip, connections }: Reset, dryRun: boolean): string {
+function describeReset({ vip, connections }: RulesRemoval['resets'][number], dryRun: boolean): string {
   const open = `${count(connections, 'open connection')} to ${formatEndpoint(vip)}`;
   const effect = `the kernel ${dryRun ? 'would reset' : 'resets'} ${open}, and clients connect again`;
   return `warning: ${effect}. No other rules on this host translate connections`;

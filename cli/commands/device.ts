@@ -165,15 +165,8 @@ function chooseChecks(only: readonly string[]): readonly Check[] {
   return only.length === 0 ? checks : checks.filter(({ name }) => only.includes(name));
 }
 
-interface Stop {
-  readonly checks: AbortSignal;
-  readonly removal: AbortSignal;
-  /** The first signal; null until it comes. */
-  readonly received: () => NodeJS.Signals | null;
-  readonly end: () => void;
-}
-
-function watchSignals(print: (text: string) => void): Stop {
+/** `received` answers the first signal; null until it comes. */
+function watchSignals(print: (text: string) => void) {
   const [checks, removal] = [new AbortController(), new AbortController()];
   let received: NodeJS.Signals | null = null;
   const onSignal = (name: NodeJS.Signals) => {

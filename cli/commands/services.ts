@@ -187,7 +187,7 @@ async function printServices(context: ServicesContext): Promise<number> {
 async function show(
   api: ServicesApi,
   { options: { service, json: isJson, namespace }, screen }: ServicesContext,
-): Promise<{ readonly text: string; readonly isTrouble: boolean }> {
+) {
   const { formatServices, formatService } = await import('../screens/services.ts');
   const nowMs = systemClock.date().getTime();
   if (service === null) {

@@ -45,7 +45,8 @@ export function findManifestProblems(
   }
   for (const name of ['caFile', 'kubeconfig', 'stateDir', 'runDir'] as const) {
     const path = config[name];
-    if (path === null || isHostPath(path)) continue;
+    // As kube-apiserver takes it for a hostPath and, but for the root, as the place to mount it.
+    if (path === null || /^(?:\/(?!\.\.?(?:\/|$))[^/:\p{C}]+)+\/?$/u.test(path)) continue;
     const rule =
       'cannot be mounted: it must begin with /, and must not contain "..", ":" or control characters';
     problems.push(refuseValue(nameFlag(name), path, rule, describeOption(name).example));
@@ -154,11 +155,6 @@ function isImage(text: string): boolean {
   const whole = new RegExp(`^(?<name>(?:${host}/)?${part}(?:/${part})*)(?::${tag})?(?:@${digest})?$`);
   const name = whole.exec(text.slice(0, 512))?.groups?.['name'] ?? '';
   return text.length <= 512 && name !== '' && name.length <= 255;
-}
-
-/** As kube-apiserver takes it for a hostPath and, but for the root, as the place to mount it. */
-function isHostPath(path: string): boolean {
-  return /^(?:\/(?!\.\.?(?:\/|$))[^/:\p{C}]+)+\/?$/u.test(path);
 }
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */

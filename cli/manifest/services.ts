@@ -186,7 +186,9 @@ function toBalancerDaemonSet(request: ManifestRequest): object {
 
 function toBalancerPodSpec(request: ManifestRequest): object {
   const runPurpose = "keepalived's configuration, also after the pod is replaced. A boot empties /run.";
-  const run = toFolderVolume('run', chooseFolder(request), runPurpose);
+  const { config, given } = request;
+  const folder = given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
+  const run = toFolderVolume('run', folder, runPurpose);
   const sharing = 'The balancer tells keepalived to read its configuration again.';
   return {
     serviceAccountName: balancerName,
@@ -218,10 +220,6 @@ const tokenVolume = {
 };
 
 const tokenMount = { name: 'token', mountPath: serviceAccountFolder, readOnly: true };
-
-function chooseFolder({ config, given }: ManifestRequest): string {
-  return given.has('runDir') ? config.runDir.replace(/\/$/, '') : usualRunFolder;
-}
 
 function toBalancer(request: ManifestRequest, run: HostVolume): object {
   const { options, config, given } = request;

@@ -4,7 +4,6 @@ import {
   type ServiceView,
   judgeService,
   listCandidates,
-  type AddressView,
   type ClusterView,
   type DeviceView,
   type DeviceOfService,
@@ -104,11 +103,7 @@ function nameOwner({ metadata }: ServiceSlice): string {
 }
 
 /** Those of its status first, in their order. */
-function listAddresses(
-  { status }: Service,
-  given: readonly VirtualIp[],
-  { reports, pools }: ClusterView,
-): Omit<AddressView, 'device'>[] {
+function listAddresses({ status }: Service, given: readonly VirtualIp[], { reports, pools }: ClusterView) {
   const published = (status?.loadBalancer?.ingress ?? []).flatMap(({ ip, hostname }) => {
     const text = ip ?? hostname ?? '';
     return text === '' ? [] : [parseAddress(text)?.text ?? text];

@@ -41,7 +41,9 @@ export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgeme
   if (isLeaving(facts)) return describeLeaving(facts, cluster);
   const isPublished = facts.addresses.some((one) => one.isPublished);
   if (condition?.status === 'False') return quote(isPublished ? 'not served' : 'pending', condition);
-  const device = findDevice(facts);
+  // Of nodes' class, it leaves the devices that still have something of it.
+  const isOfNodes = facts.service.spec.loadBalancerClass === loadBalancerClass;
+  const device = isOfNodes ? undefined : facts.devices[0];
   const judgeOnNodes = isPublished ? judgePublished : judgePending;
   const trouble = device === undefined ? judgeOnNodes(facts, cluster) : judgeOnDevice(facts, device, cluster);
   return trouble ?? describeReady(condition);
@@ -49,11 +51,6 @@ export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgeme
 
 function findCondition({ service }: ServiceFacts): Condition | null {
   return service.status?.conditions?.find(({ type }) => type === addressReady) ?? null;
-}
-
-/** Of nodes' class, it leaves the devices that still have something of it. */
-function findDevice({ service, devices }: ServiceFacts): DeviceOfService | undefined {
-  return service.spec.loadBalancerClass === loadBalancerClass ? undefined : devices[0];
 }
 
 /** What is wrong with a Service of a device, as far as no condition says it; null where no problem is known. */

@@ -63,18 +63,13 @@ const maxServers = 100_000;
 /** One that nothing well known has. */
 const usualPort = 9443;
 
-/**
- * What a unit's clients say first: HAProxy's own command that switches to interactive answers, whose further words HAProxy does not read. The
- * configuration has a hash of it. So its length is always the same, and neither has the password.
- */
-function formatLogin({ username, password }: NonNullable<DeviceSettings['credentials']>): string {
-  return `prompt ${createHash('sha256').update(`${username}\0${password}`).digest('hex')}`;
-}
-
 /** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
 export function readSettings(settings: DeviceSettings): HaproxySettings {
   const { cluster, ca } = settings;
-  const login = formatLogin(checkSettings(settings));
+  const { username, password } = checkSettings(settings);
+  // What a unit's clients say first: HAProxy's own command that switches to interactive answers, whose further words HAProxy does not read.
+  // The configuration has a hash of it. So its length is always the same, and neither has the password.
+  const login = `prompt ${createHash('sha256').update(`${username}\0${password}`).digest('hex')}`;
   const refuse = refuseSettings(settings);
   const units = settings.units.map((unit) => readUnit(refuse, unit));
   const places = units.map(({ host, port }) => `${host} ${port}`);
