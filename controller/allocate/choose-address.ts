@@ -98,7 +98,7 @@ function findFormer(
 /**
  * Any address: one that Services with the same share key have, else of the pools in their order, those that wait to be given
  * again last, and of them the one that waits longest. Thousands of Services may wait for the same: what one of them has searched
- * in vain, no other searches before an address may be free again.
+ * without success, no other searches before an address may be free again.
  */
 export function chooseAny(request: Request, view: ClusterView): Choice | AllocationProblem {
   const pools = listPools(request, view, false).filter(

@@ -37,7 +37,14 @@ import {
   listOfReport,
   listOfDevice,
 } from './pools.ts';
-import { listFirstLabel, Selection, CandidateNodes, NodesProgress, getStanding, noteSince } from './nodes.ts';
+import {
+  listFirstLabel,
+  Selection,
+  CandidateNodes,
+  NodesProgress,
+  getStatusParts,
+  noteSince,
+} from './nodes.ts';
 import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
 import type { VirtualIp } from '../../lib/api/vipnat.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
@@ -336,7 +343,7 @@ export class Cache {
     },
     livingReports: (change) => {
       const { key, before, after } = change;
-      if (isNews(change, getStanding)) this.#forgetNodes();
+      if (isNews(change, getStatusParts)) this.#forgetNodes();
       else if (before !== null && after !== null) this.#moveNode(before, after);
       this.#reserveOfNode(key);
     },

@@ -34,7 +34,7 @@ interface Progress {
 }
 
 /** What of a report decides who is waited for, and for what. Versions alone are the business of `NodesProgress`. */
-export function getStanding(report: NodeReport): unknown {
+export function getStatusParts(report: NodeReport): unknown {
   const { seats, mode, inUse, unsupported, unheld, left, dropping, announced } = report;
   const isMute = announced === undefined;
   return [seats, mode, inUse, unsupported, unheld, left, dropping, isMute, mayFollowEarly(report)];
@@ -45,7 +45,7 @@ export function getStanding(report: NodeReport): unknown {
  *
  * Goal: hundreds of nodes report newer versions all the time, and that costs thousands of keys that wait for one other node nothing.
  * Tension: what keys wait for is known to their steps alone.
- * Compromise: each step asks here. Only a report that changes an answer wakes those who wait: they ask anew then.
+ * Compromise: each step asks here. Only a report that changes an answer wakes those who wait: they ask again then.
  */
 export class NodesProgress {
   readonly #whoToProgress = new Map<string, Progress>();
@@ -61,7 +61,7 @@ export class NodesProgress {
     });
   }
 
-  /** A node has other versions, and the same standing. Answers whether that changes what somebody was told. */
+  /** A node has other versions, and the same status otherwise. Answers whether that changes an answer that somebody has. */
   move(before: NodeReport, after: NodeReport): boolean {
     const known = this.#whoToProgress.size;
     for (const [who, { kind, oldest, last }] of this.#whoToProgress) {

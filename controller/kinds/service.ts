@@ -50,7 +50,7 @@ import { quoteTenant, shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
-import { mayHold, getStanding } from '../cache/nodes.ts';
+import { mayHold, getStatusParts } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
 import { nextDeviceStep } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
@@ -163,7 +163,7 @@ export const service: Kind = {
       part: getPoolParts,
       toKeys: ({ key }, known) => listSharers(known.poolToVirtualIps.get(key), known),
     },
-    { source: 'livingReports', part: getStanding, toKeys: listReported },
+    { source: 'livingReports', part: getStatusParts, toKeys: listReported },
     { source: 'nodes', part: ({ metadata }) => metadata.labels, toKeys: listConcerned },
     { source: 'namespaces', part: ({ metadata }) => metadata.labels, wakes: () => ['addresses'] },
     { source: 'exclusions', wakes: () => ['addresses'] },
@@ -260,7 +260,7 @@ function releaseService(service: Service, view: ClusterView): Step {
   return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
 }
 
-/** Nodes forget an address within a second. One that has not after so long is named, and who is named is read anew that often. */
+/** Nodes forget an address within a second. One that has not after so long is named, and who is named is read again that often. */
 const reportedMs = 60_000;
 
 /** After that the condition names the nodes, those that hold no address, too: whoever deletes the Service waits for them. */

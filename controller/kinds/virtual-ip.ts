@@ -44,7 +44,7 @@ import type { ClusterView } from '../cache/cache.ts';
 import { restoreVirtualIp, findService, startLeaving } from './allocations.ts';
 import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { keepSeat } from '../allocate/seats.ts';
-import { getStanding } from '../cache/nodes.ts';
+import { getStatusParts } from '../cache/nodes.ts';
 
 /** Addresses that are given. */
 export const virtualIp: Kind = {
@@ -59,7 +59,7 @@ export const virtualIp: Kind = {
       part: getPoolParts,
       toKeys: ({ key }, known) => known.poolToVirtualIps.get(key) ?? [],
     },
-    { source: 'livingReports', part: getStanding, toKeys: listReported, wakes: () => ['nodes'] },
+    { source: 'livingReports', part: getStatusParts, toKeys: listReported, wakes: () => ['nodes'] },
     { source: 'unresponsiveNodes', wakes: () => ['nodes'] },
     { source: 'judgements', wakes: () => ['nodes'] },
   ],

@@ -23,7 +23,7 @@ export type ReportedKind = keyof z.output<typeof programmed>;
 export interface AwaitedVersion {
   readonly kind: ReportedKind;
   readonly version: string;
-  /** The VirtualIP that waits, which may do so in vain and change all the time; left out for what other versions do not follow. */
+  /** The VirtualIP that waits, which may do so without success and change all the time; left out for what other versions do not follow. */
   readonly object?: string;
 }
 

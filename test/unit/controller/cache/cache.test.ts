@@ -238,8 +238,8 @@ describe('a report of newer versions wakes those who wait', () => {
     const after = { ...report, programmed: { virtualips: text, services: text }, announced: text };
     expect([...cache.takeReport(node, after).wakes]).toEqual(woken);
     const asked = ask(cache.view(nowMs).candidates);
-    const anew = makeCache({ pools, nodes, reports: [...reports, makeReport('w5', 9), after] });
-    expect(asked).toBe(ask(anew.view(nowMs).candidates));
+    const again = makeCache({ pools, nodes, reports: [...reports, makeReport('w5', 9), after] });
+    expect(asked).toBe(ask(again.view(nowMs).candidates));
   });
 });
 
