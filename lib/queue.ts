@@ -222,7 +222,7 @@ export class KeyedQueue {
   #failures = 0;
   /** Since when turns follow each other. */
   #busySince = -Infinity;
-  /** Null: it does not give way now. */
+  /** Null: turns follow each other. */
   #cancelRest: Cancel | null = null;
   #isStopped = false;
   #onIdle: () => void = () => undefined;
@@ -274,7 +274,7 @@ export class KeyedQueue {
   #work(): void {
     const { workers, clock } = this.#options;
     while (this.#working.size < (typeof workers === 'number' ? workers : workers())) {
-      if (this.#givesWay()) return;
+      if (this.#mustRest()) return;
       const key = this.#waiting.take();
       if (key === null) return;
       this.#cancelDelay(key);
@@ -284,7 +284,7 @@ export class KeyedQueue {
   }
 
   /** Whether timers and sockets come before the next turn. */
-  #givesWay(): boolean {
+  #mustRest(): boolean {
     const { clock } = this.#options;
     if (this.#cancelRest !== null) return true;
     if (this.#waiting.size === 0 || clock.now() - this.#busySince < sliceMs) return false;
