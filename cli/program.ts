@@ -387,9 +387,12 @@ function expandHabits(args: readonly string[], { flags }: ServedCommand): readon
     if (!hasFormats) return [word];
     // The flag goes with its value, which is in the next word.
     if (isOutput(word)) return formatToFlags.has(args[at + 1] ?? '') ? [] : [word];
-    const [, joined = ''] = /^(?:-o=?|--output=)(.+)$/.exec(word) ?? [];
-    return formatToFlags.get(isOutput(args[at - 1]) ? word : joined) ?? [word];
+    return formatToFlags.get(isOutput(args[at - 1]) ? word : readJoined(word)) ?? [word];
   });
+}
+
+function readJoined(word: string): string {
+  return /^(?:-o=?|--output=)(.+)$/.exec(word)?.[1] ?? '';
 }
 
 function isOutput(word: string | undefined): boolean {
