@@ -281,6 +281,7 @@ function gatherFacts(
     usable,
     affinitySeconds: affinity[vip.family] ?? null,
     apiSource: candidates.isFromApi ? candidates.seenIn : null,
+    source: candidates.isLive ? null : candidates.seenIn.replace(/^last seen in/, 'memory: last seen in'),
   };
   return {
     ...facts,

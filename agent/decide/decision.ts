@@ -107,6 +107,8 @@ export interface VipFacts {
   readonly affinitySeconds: number | null;
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;
+  /** What else names them where nothing live does: `--endpoints`, memory, or vipnat's own rules. Null when left out. */
+  readonly source?: string | null;
   /** In how many syncs in a row kube-proxy's backends were the usable ones, this one included. */
   readonly agreedSyncs: number;
   /** Whether the bypass was on: direct because kube-proxy's backends were not the usable ones. */

@@ -295,9 +295,10 @@ function nameSubstitute({ usable }: VipFacts, reason: string): string {
   return `${reason}; ${describeUsable(usable)}`;
 }
 
-/** The API belongs into the reason wherever apiservers are known from it. */
-function nameSource({ apiSource }: VipFacts, reason: string): string {
-  return apiSource === null || reason.includes(apiSource) ? reason : `${reason}; listed in ${apiSource}`;
+/** From where apiservers are known belongs into the reason, where that is not kube-proxy's path. */
+function nameSource({ apiSource, source = null }: VipFacts, reason: string): string {
+  if (apiSource !== null && !reason.includes(apiSource)) return `${reason}; listed in ${apiSource}`;
+  return source === null || reason.includes(source) ? reason : `${reason}; apiservers from ${source}`;
 }
 
 /** Why kube-proxy's path is not followed. */

@@ -125,7 +125,7 @@ describe('kube-proxy in ipvs mode', () => {
     expect(decisionOf(assessment)).toMatchObject({
       mode: 'direct',
       backends: two,
-      reason: '/proc/net/ip_vs has no TCP virtual server 10.96.0.99:443',
+      reason: '/proc/net/ip_vs has no TCP virtual server 10.96.0.99:443; apiservers from --endpoints',
     });
   });
 });

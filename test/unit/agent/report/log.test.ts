@@ -88,7 +88,7 @@ describe('a bad night, in lines', () => {
   test('somebody flushes the whole nat table, kube-proxy is back an hour later', async () => {
     run('*nat\n-F\nCOMMIT\n');
     expect(await linesAfter(3_600_000)).toEqual([
-      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: kube-proxy has no active rules for default/kubernetes (took 0 ms)`,
+      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: kube-proxy has no active rules for default/kubernetes; apiservers from memory: last seen in nat KUBE-SVC-NPX46M4PTMTKRN6Y (iptables-nft) (took 0 ms)`,
     ]);
     syncKubeProxy(agent.kernel, nft, three);
     expect(await linesAfter(2000)).toEqual([

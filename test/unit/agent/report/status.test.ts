@@ -8,6 +8,7 @@ import {
 } from '../../../../agent/report/status.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
+import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { formatStatus } from '../../../../cli/commands/status.ts';
 import { formatCheck } from '../../../../cli/commands/check.ts';
 import { plainScreen } from '../../../../cli/output.ts';
@@ -220,6 +221,16 @@ drift       none
       expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isAgentHere);
     },
   );
+
+  test('says from where the apiservers are known, where that is not kube-proxy', async () => {
+    const endpoints = three.map(toEndpoint);
+    const readReason = async (captures?: string[]) =>
+      (await lookOnce(createHost(captures), { ...ordinaryConfig, endpoints })).decisions[0]?.reason;
+    expect(await readReason([])).toMatch(
+      /^this host runs no kube-proxy \(.*\); apiservers from --endpoints$/,
+    );
+    expect(await readReason()).not.toContain('--endpoints');
+  });
 
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
