@@ -120,7 +120,7 @@ export const services = defineCommand({
 Examples:
   vipnat services --kubeconfig /etc/kubernetes/admin.conf
   vipnat services default/web        one Service, with its pods, nodes and events
-  vipnat services -n shop            those of one namespace
+  vipnat services -n shop            only the Services of a namespace
   vipnat services --watch
   vipnat services --json
 

@@ -248,7 +248,7 @@ export const sampled = {
     'vip',
   ),
   vipnat_vip_apiservers: gauge(
-    "Number of apiservers that get the VIP's new connections from this node, without those that are down",
+    "Number of apiservers that get the VIP's new connections from this node, without apiservers that are down",
     'vip',
   ),
   vipnat_vip_apiserver_share: gauge(
