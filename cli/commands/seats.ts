@@ -147,7 +147,7 @@ Examples:
 A seat is a part of a pool's addresses, which one node holds at a time. seats reads the
 Kubernetes API and asks no node. drain, undrain and rebalance change an annotation of
 each AddressPool, and wait until the seats have moved.
-Exit status: 0 each seat has one node, 1 failed, 2 one has none or two, or there is none,
+Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
 78 bad configuration.`,
   flags,
   words,

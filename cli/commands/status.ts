@@ -329,8 +329,8 @@ Examples:
 
 status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
-Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver is not ready, 78 bad
-configuration.`,
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver down,
+78 bad configuration.`,
   flags,
   configOptions: [...hostOptions, 'nodeName', 'runDir'],
   agentScope: () => 'host',
