@@ -101,7 +101,7 @@ export class ProxiedNodes {
       const { stdout } = await this.machine(node).run(['nft', 'list', 'table', 'ip', 'kube-proxy']);
       const chain = /chain service-\w+-default\/web\/tcp\/t \{[^]*?\n\t\}/.exec(stdout)?.[0] ?? '';
       const has = this.plan.nodes.filter(({ podAddresses }) =>
-        new RegExp(`\\b${podAddresses.ipv4}\\b`).test(chain),
+        new RegExp(`(?<!\\d)${podAddresses.ipv4}(?!\\d)`).test(chain),
       );
       const names = has.map(({ pod }) => pod).join();
       return names === wanted ? null : `it has ${names} in ${chain}`;
