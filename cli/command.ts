@@ -30,7 +30,6 @@ export interface CommandOption {
   readonly explain: () => OptionHelp;
 }
 
-/** What help says of an option. */
 interface OptionHelp {
   /** `--format FORMAT`. */
   readonly term: string;
@@ -281,7 +280,6 @@ export async function loadCommands(rows: readonly CommandRow[]): Promise<LoadedC
 /** What the command line has for a flag: a switch true, `--no-…` false, another its last text, a list all its texts. */
 export type Given = boolean | string | readonly string[] | undefined;
 
-/** What a flag is read with. */
 interface FlagReading {
   /** `--watch`. */
   readonly flag: string;
@@ -392,13 +390,16 @@ export function eachBySchema<Value>(
       .filter((value) => value !== null);
 }
 
-/** Reports a text that is none of some words. */
-export function reportChoice(
+/** A text as one of some words; null where it is none, which is then reported with an example. */
+export function readChoice<Choice extends string>(
   given: string,
-  { choices, example }: { readonly choices: readonly string[]; readonly example: string },
+  choices: readonly Choice[],
+  example: string,
   { flag, report }: FlagReading,
-): void {
-  report(refuseValue(flag, given, `is none of ${choices.join(', ')}`, example));
+): Choice | null {
+  const found = choices.find((choice) => choice === given) ?? null;
+  if (found === null) report(refuseValue(flag, given, `is none of ${choices.join(', ')}`, example));
+  return found;
 }
 
 /** What is said of a value that a flag cannot have: a sentence with its fault, and another with a value that works. */
@@ -484,11 +485,8 @@ export const color: Flag<ColourChoice> = {
 
 /** False is `--no-color`. */
 function readColour(given: string | false | undefined, reading: Parameters<Flag['read']>[1]): ColourChoice {
-  if (given === undefined) return 'auto';
   if (given === false) return 'never';
-  const choice = colourChoices.find((candidate) => candidate === given);
-  if (choice === undefined) reportChoice(given, { choices: colourChoices, example: 'always' }, reading);
-  return choice ?? 'auto';
+  return (given === undefined ? null : readChoice(given, colourChoices, 'always', reading)) ?? 'auto';
 }
 
 const interval = duration(100, 3_600_000);

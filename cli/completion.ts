@@ -189,7 +189,6 @@ export const shells = ['bash', 'zsh', 'fish'] as const;
 /** One of shells. */
 export type Shell = (typeof shells)[number];
 
-/** One option as a shell completes it. */
 interface CompletedOption extends Pick<Flag, 'takes' | 'meaning'> {
   readonly flag: string;
   /** What its value can be: words, a path, or what no shell knows. */
@@ -206,7 +205,6 @@ interface CompletedPlace {
   readonly options: readonly CompletedOption[];
 }
 
-/** One command as a shell completes it. */
 interface CompletedCommand extends CompletedPlace {
   readonly meaning: string;
   /** Its kinds, where these have words or options of their own. */

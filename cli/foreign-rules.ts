@@ -188,7 +188,6 @@ function hidesPorts(rules: EarlyRules, { rulesets }: HostReading['observation'])
 /** Where the path of a packet on this host begins: of one that arrives, and of one that this host sends. */
 const hooks = ['prerouting', 'output'] as const;
 
-/** A packet, and where its path begins. */
 interface Probe extends EndPackets {
   readonly hook: (typeof hooks)[number];
   readonly packet: Packet;
@@ -275,8 +274,6 @@ function merge([first, ...more]: readonly UntrackedPackets[]): UntrackedPackets[
   ];
 }
 
-/** Chains that packets pass before connections are tracked, understood: of iptables' table raw, and of nftables. */
-
 /** What becomes of a packet that a rule matches. */
 type EarlyVerdict =
   | 'notrack'
@@ -286,7 +283,6 @@ type EarlyVerdict =
   /** From `goto` no packet comes back to the rules behind. */
   | { readonly jump: string; readonly isGoto: boolean };
 
-/** A rule. */
 interface EarlyRule {
   readonly text: string;
   readonly rule: Rule;
@@ -295,7 +291,6 @@ interface EarlyRule {
   readonly verdict: EarlyVerdict;
 }
 
-/** The chains of one place. */
 interface EarlyChains {
   /** Null for both. */
   readonly family: Family | null;

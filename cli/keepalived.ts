@@ -14,7 +14,6 @@ import { type Endpoint, type Address, isInSubnet, toAddressBytes } from '../lib/
 import * as z from 'zod/mini';
 import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue, formatFlags } from './command.ts';
 
-/** What a node's keepalived is planned from. */
 interface VrrpNeeds {
   readonly config: Pick<Config, 'vips' | 'endpoints' | 'runDir'>;
   readonly options: VrrpOptions;
@@ -215,7 +214,6 @@ export const keepalivedFlags = {
 /** What they are read as. */
 export type KeepalivedOptions = OptionsOf<typeof keepalivedFlags>;
 
-/** Those that say how keepalived.conf is filled in. */
 type VrrpOptions = OptionsOf<typeof vrrpFlags>;
 
 /** The flags that stand for checked switches, `--peers=10.0.0.11,10.0.0.12`; one with its default gets none. */

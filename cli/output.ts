@@ -62,10 +62,7 @@ export interface ErrorForm {
  * log. What a tool printed follows only at debug. A lack of file descriptors has its own code, wherever it occurs. Anything
  * else is a bug of vipnat: the line says what to do about it, and its stack follows at debug.
  */
-export function formatError(
-  error: unknown,
-  form: ErrorForm,
-): { readonly text: string; readonly exitCode: number } {
+export function formatError(error: unknown, form: ErrorForm): { text: string; exitCode: number } {
   if (isShortage(error)) return formatError(descriptorsExhausted(error.message.replace(/\.+$/, '')), form);
   const { lines, details } = error instanceof VipnatError ? readFailure(error) : readBug(error, form.isDebug);
   const code = findErrorCode(error);
@@ -86,9 +83,7 @@ export function formatErrorLine(code: ErrorCode, message: string): string {
 }
 
 /** The same as lines for standard error, whoever wrote the texts. */
-export function formatProblems(
-  problems: readonly { readonly code: ErrorCode; readonly text: string }[],
-): string {
+export function formatProblems(problems: readonly { code: ErrorCode; text: string }[]): string {
   return joinLines(problems.map(({ code, text }) => formatErrorLine(code, toPrintableLine(text))));
 }
 
@@ -138,11 +133,8 @@ export function formatSince(since: string | null, nowMs: number): string {
 }
 
 /** A node whose Lease has run out. */
-export function describeNoAnswer(unresponsive: {
-  readonly node: string;
-  readonly msSinceRenewal: number | null;
-}): string {
-  const { node, msSinceRenewal: ms } = unresponsive;
+export function describeNoAnswer(silent: { node: string; msSinceRenewal: number | null }): string {
+  const { node, msSinceRenewal: ms } = silent;
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 

@@ -77,7 +77,6 @@ function endOnSignals(): void {
   }
 }
 
-/** What the program has of its process. */
 interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout' | 'stderr'> {
   /** The command line, without node and the script. */
   readonly args: readonly string[];

@@ -143,7 +143,6 @@ export const listenAddress = read(toListenAddress);
 /** Reads `ADDR` of an address that one host or one Service can hold. */
 export const address = read(toAddress);
 
-/** A schema of texts that stand for something. */
 type Text<T> = z.ZodMiniPipe<z.ZodMiniString, z.ZodMiniTransform<T, string>>;
 
 function read<T>(transform: (text: string, context: Context) => T): Text<T> {
@@ -293,7 +292,6 @@ export interface Config extends Readonly<Omit<Values, Formed>> {
   readonly probeTimeoutMs: number;
 }
 
-/** What help and documents say about one option. */
 interface OptionDescription {
   /** What stands for the value in help and documents: `ADDR[:PORT]`, or the words it can be. */
   readonly argument: string;
@@ -317,7 +315,6 @@ export const groupToHeading = {
   log: 'Log:',
 } as const;
 
-/** One of them. */
 type OptionGroup = keyof typeof groupToHeading;
 
 const descriptions = z.registry<OptionDescription>();

@@ -15,6 +15,7 @@ import {
   layOutText,
   paint,
   joinLines,
+  count,
 } from '../output.ts';
 import { type CheckResult, type ConformanceReport, runConformance } from '../../devices/conformance/run.ts';
 import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
@@ -59,11 +60,10 @@ function toRows({ balancer, memberToSessions }: Owned): Part[][] {
 /** What `vipnat device plan` prints: a line for each change. */
 function formatPlan(changes: readonly Change[], screen: Screen): string {
   if (changes.length === 0) return 'Nothing to change.\n';
-  const count = changes.length === 1 ? '1 change' : `${changes.length} changes`;
   return joinLines([
     ...changes.map((change) => clean(describeChange(change, '→'), screen)),
     '',
-    `${count}. vipnat wrote nothing.`,
+    `${count(changes.length, 'change')}. vipnat wrote nothing.`,
   ]);
 }
 
@@ -112,11 +112,10 @@ function formatResult(result: CheckResult, screen: Screen): string {
 
 /** The last line: how many there were of each outcome. */
 function formatSummary({ results, interruption }: ConformanceReport, screen: Screen): string {
-  const count = (outcome: CheckResult['outcome']) =>
-    `${results.filter((result) => result.outcome === outcome).length} ${outcome}`;
+  const ofOutcome = (wanted: string) => results.filter(({ outcome }) => outcome === wanted).length;
   const end = interruption === null ? [] : layOutText('', `ended early: ${interruption}`, screen);
-  const counts = (['passed', 'failed', 'not run'] as const).map(count).join(', ');
-  return joinLines([...end, counts]);
+  const counts = Object.keys(outcomeToTone).map((outcome) => `${ofOutcome(outcome)} ${outcome}`);
+  return joinLines([...end, counts.join(', ')]);
 }
 
 /**
@@ -211,7 +210,6 @@ function formatListJson(device: OpenDevice, owned: readonly Owned[]): string {
   });
 }
 
-/** What `vipnat device state --json` prints. */
 function formatStateJson(device: OpenDevice, { units, foreignChanges }: DeviceState): string {
   return format(device, {
     units: units.map(({ unit, role, isInSync, why }) => ({ unit, role, inSync: isInSync, why })),
@@ -219,7 +217,6 @@ function formatStateJson(device: OpenDevice, { units, foreignChanges }: DeviceSt
   });
 }
 
-/** What `vipnat device conformance --json` prints. */
 function formatConformanceJson(device: OpenDevice, report: ConformanceReport): string {
   const { capabilities, results, interruption } = report;
   const count = (wanted: string) => results.filter(({ outcome }) => outcome === wanted).length;

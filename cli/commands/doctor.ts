@@ -28,7 +28,6 @@ export function formatDoctorJson({ stage, topics, next }: Examination, node: str
   return formatDocument({ version: 1, node, stage, ...countOutcomes(topics), checks, next });
 }
 
-/** A screen whose width is known. */
 type Page = Screen & { readonly width: number };
 
 type OutcomeCounts = ReturnType<typeof countOutcomes>;

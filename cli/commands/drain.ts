@@ -6,7 +6,6 @@ import { nameNode } from '../../config/load.ts';
 import { createDrainStore } from '../../lib/files.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
-/** What a drain changes. */
 interface DrainChange {
   /** The file in the state folder. */
   readonly location: string;

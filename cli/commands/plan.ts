@@ -2,7 +2,7 @@ import { formatDocument, findNearest, exitStatuses, toPrintableLine } from '../.
 import {
   type Flag,
   text,
-  reportChoice,
+  readChoice,
   json,
   toggle,
   type OptionsOf,
@@ -59,27 +59,24 @@ const format: Flag<(typeof formats)[number]> = {
     `how to print the plan: ${formats.join(', ').replace(',', ' (default),')}`,
     (given, reading) => {
       const { all, report } = reading;
-      const found = formats.find((candidate) => candidate === given) ?? 'commands';
-      if (given === undefined) return found;
+      if (given === undefined) return 'commands';
       if (given === 'json') report('--format json is spelled --json. Example: vipnat plan --json');
       else if (all['json'] === true) {
         report('--json and --format exclude each other: each says how to print the plan. Leave one out');
-      } else if (found !== given) {
-        reportChoice(given, { choices: formats, example: findNearest(given, formats) ?? 'restore' }, reading);
+      } else {
+        const example = findNearest(given, formats) ?? 'restore';
+        return readChoice(given, formats, example, reading) ?? 'commands';
       }
-      return found;
+      return 'commands';
     },
   ),
   choices: formats,
 };
 
 const family: Flag<Family | null> = {
-  ...text('FAMILY', `print one family only: ${families.join(', ')}`, (given, reading) => {
-    const found = families.find((candidate) => candidate === given) ?? null;
-    if (given === undefined || found !== null) return found;
-    reportChoice(given, { choices: families, example: given.includes('6') ? 'ipv6' : 'ipv4' }, reading);
-    return null;
-  }),
+  ...text('FAMILY', `print one family only: ${families.join(', ')}`, (given, reading) =>
+    given === undefined ? null : readChoice(given, families, given.includes('6') ? 'ipv6' : 'ipv4', reading),
+  ),
   choices: families,
 };
 

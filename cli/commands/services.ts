@@ -60,7 +60,11 @@ function describe({ service, state, reason, why, since, addresses, pods, devices
     })),
     devices: devices.map(({ name: device, view, draining }) => ({
       ...{ name: device, exists: view !== null },
-      draining: draining.map(({ member, since: from, sessions }) => ({ member, since: from, sessions })),
+      draining: draining.map(({ member, since: from, sessions = null }) => ({
+        member,
+        since: from,
+        sessions,
+      })),
     })),
     pods: { ready: count('ready'), ending: count('ending'), notReady: count('not ready'), waitingForGates },
   };

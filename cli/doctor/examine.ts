@@ -296,7 +296,6 @@ function hasFile(facts: HostFacts, path: string): boolean {
  * Compromise: each code has the condition under which it is only a step that is still to come; all else stays as it is.
  */
 
-/** Whether it holds of a host. */
 type Condition = (facts: HostFacts) => boolean;
 
 /** Tells what is not there yet as pending, and what serves the API today as a warning at most. Pure. */

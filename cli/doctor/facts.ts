@@ -321,9 +321,12 @@ export function checkEach<T>(
   };
 }
 
-/** All findings about the host as a whole, where there is always something to look at. */
-export function checkHost(findings: readonly Finding[]): Verdict {
-  return { findings, gaps: [] };
+/** What these have of findings about the host as a whole, where there is always something to look at. */
+export function checkHost<T>(
+  subjects: readonly T[],
+  find: (subject: T) => Finding | readonly Finding[],
+): Verdict {
+  return { findings: subjects.flatMap(find), gaps: [] };
 }
 
 type Values<T extends readonly Fact<unknown>[]> = {

@@ -59,7 +59,6 @@ import { dirname, join } from 'node:path';
 import { access } from 'node:fs/promises';
 import * as z from 'zod/mini';
 
-/** What facts are gathered with. */
 interface GatherNeeds extends Pick<HostFacts, 'config' | 'flags' | 'version'> {
   readonly clock: Clock;
   readonly kernel: Pick<Kernel, 'listForwardChains'>;
@@ -335,7 +334,6 @@ async function findTrackFile(processes: readonly HostProcess[], { runDir }: Conf
   return { content: text?.trim() ?? null, ...view };
 }
 
-/** Whether an agent has remembered apiservers on this host. */
 async function findMemory({ stateDir }: Config, mayHide: PathView): Promise<Fact<boolean>> {
   const path = join(stateDir, 'endpoints.json');
   try {

@@ -180,7 +180,6 @@ function listJumps(chains: ReadonlyMap<string, readonly string[]>): [string, str
     );
 }
 
-/** The facts that what puts the rules right depends on. */
 type Convergence = Pick<HostFacts, 'agent' | 'assessment' | 'flags' | 'units'>;
 
 /**

@@ -35,7 +35,6 @@ import {
 } from '../../lib/net.ts';
 import type { ServiceObjects } from '../services/view.ts';
 
-/** What reading takes. */
 interface ServicesNeeds {
   readonly clock: Clock;
   /** The name of this host's node, unless its balancer has another one. */

@@ -197,7 +197,6 @@ export async function writeHostFiles(files: readonly HostFile[], folder: string)
  * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
  */
 
-/** A file for a host. */
 interface HostFile {
   /** From the root on. */
   readonly path: string;
@@ -207,7 +206,6 @@ interface HostFile {
 /** How the first line of each of these files begins: by it a later version knows them as vipnat's. */
 const fileMark = '# vipnat manifest systemd';
 
-/** How vipnat is on a host. */
 interface Installation {
   /** What each file begins with: a line of comment. */
   readonly head: string;
@@ -278,7 +276,6 @@ WantedBy=multi-user.target
 `;
 }
 
-/** What the agent needs, and nothing else. */
 function renderRights(sysctls: Config['sysctls']): string {
   return `# The agent needs only this: to write rules, to change the connection table, to raise its own priority.
 # It finds drained masters by connections from ports below 1024 (CAP_NET_BIND_SERVICE).

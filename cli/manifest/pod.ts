@@ -6,7 +6,6 @@ import { type Endpoint, families } from '../../lib/net.ts';
 import { forwardingSwitch } from '../../lib/kernel/forwarding.ts';
 import { Document, visit, isNode, type Node, type Pair } from 'yaml';
 
-/** What an object is, as it begins. */
 interface ObjectHead {
   readonly apiVersion: string;
   readonly kind: string;
@@ -46,7 +45,6 @@ export function toDaemonSet(
 /** The group of admission policies and webhooks. */
 export const admission = 'admissionregistration.k8s.io/v1';
 
-/** An admission policy with a binding for the whole cluster. */
 interface AdmissionPolicy {
   readonly kind: 'ValidatingAdmissionPolicy' | 'MutatingAdmissionPolicy';
   readonly name: string;

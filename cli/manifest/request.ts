@@ -236,7 +236,6 @@ export const ownImages: OwnImages =
 /** One of manifestKinds. */
 export type ManifestKind = (typeof manifestKinds)[number];
 
-/** The namespace that is taken when none is given. */
 const defaultNamespace = 'kube-system';
 
 /** This host only, on a port next to that of the agent, which may run there, too. */
@@ -318,7 +317,6 @@ export const manifestFlags = {
 /** What `vipnat manifest` is asked for. */
 export type ManifestOptions = OptionsOf<typeof manifestFlags> & { readonly kind: ManifestKind };
 
-/** The namespace of a kind where none is given. */
 function chooseNamespace(kind: string | undefined): string {
   return kind === 'services' ? servicesNamespace : defaultNamespace;
 }

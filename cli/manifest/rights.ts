@@ -135,13 +135,10 @@ const addPause = `${graceSeconds} <= 0 || ${unpaused}.size() == 0 ? Object{} :
     containers: ${unpaused}.map(container, Object.spec.containers{name: container.name, lifecycle: ${lifecycle}{
       preStop: ${lifecycle}.preStop{sleep: ${lifecycle}.preStop.sleep{seconds: ${pauseSeconds}}}}})}}`;
 
-/** Which namespaces ask for gates. */
 const askingNamespaces = { matchLabels: { [gatesLabel]: 'enabled' } };
 
-/** What becomes of new pods there. */
 const injectionPurpose = `In namespaces with the label ${gatesLabel}=enabled, new pods of Services get a pause before they end. Pods of vipnat's Services also get a readiness gate.`;
 
-/** New pods. */
 const newPods = { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['pods'] };
 
 /** The policy and its binding. A namespace asks for it by a label. */
@@ -191,7 +188,6 @@ export interface Rights {
   readonly rules: readonly Rule[];
 }
 
-/** A service account. */
 interface Account {
   readonly name: string;
   readonly namespace: string;

@@ -80,10 +80,8 @@ function toFirstPools(namespace: string, ranges: readonly string[]): object {
 
 const labels = toLabels(name);
 
-/** The options that the controller takes. */
 const controllerOptionNames = new Set<OptionName>(['vip', 'listen', 'logLevel', 'logFormat']);
 
-/** The controller: two replicas, of which one leads. */
 function toControllerDeployment(request: ManifestRequest): object {
   const spec = {
     replicas: explain('One leads, and the other takes over.', 2),

@@ -114,11 +114,11 @@ function describeNodes(nodes: readonly NodeDrain[]): string {
 
 /** What drains on devices: a member is a pod, or the port of a node. */
 function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
-  return devices.flatMap(({ draining }) =>
-    draining.map(({ device, member, since, sessions }): Part[] => {
+  return devices.flatMap(({ name, draining }) =>
+    draining.map(({ member, since, sessions = null }): Part[] => {
       const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
       const rest = `no new connections for ${formatSince(since, nowMs)}${left}`;
-      return [{ text: member }, { text: device }, { text: rest, tone: 'doubtful' }];
+      return [{ text: member }, { text: name }, { text: rest, tone: 'doubtful' }];
     }),
   );
 }

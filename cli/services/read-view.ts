@@ -126,9 +126,6 @@ function listAddresses({ status }: Service, given: readonly VirtualIp[], { repor
   });
 }
 
-/** Load balancers outside of the cluster, as their objects in the API say. */
-
-/** How a device does. Pure. */
 function viewDevice({ metadata: { name }, spec, status }: LoadBalancerDevice): DeviceView {
   const { units, balancers, foreignChanges, draining, conditions } = status ?? {};
   return {
@@ -154,12 +151,8 @@ function listDevicesOf(service: Service, devices: readonly LoadBalancerDevice[])
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   return [...new Set(names)].map((name) => {
     const device = devices.find(({ metadata }) => metadata.name === name);
-    const own = (device?.status?.draining ?? []).filter((drain) => drain.service === key);
-    return {
-      name,
-      view: device === undefined ? null : viewDevice(device),
-      draining: own.map(({ sessions = null, member, since }) => ({ device: name, member, since, sessions })),
-    };
+    const draining = (device?.status?.draining ?? []).filter((drain) => drain.service === key);
+    return { name, view: device === undefined ? null : viewDevice(device), draining };
   });
 }
 
@@ -324,8 +317,6 @@ function merge(before: PodView | undefined, pod: PodView): PodView {
   const ports = [...new Set([before.ports, pod.ports].filter((text) => text !== ''))].join(',');
   return { ...(before.state !== 'ready' && pod.state === 'ready' ? pod : before), ports };
 }
-
-/** Pods that wait for a readiness gate of vipnat, as the API has them. */
 
 /** A pod that lacks nothing but gates of vipnat. */
 interface WaitingPod {

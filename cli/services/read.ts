@@ -209,7 +209,6 @@ const event = z.object({
 /** An Event of v1: those that were written by events.k8s.io are there, too. */
 type Event = z.output<typeof event>;
 
-/** Something that was said of a Service or of its address. */
 interface ServiceEvent extends Pick<Event, 'type' | 'reason' | 'message'> {
   /** When it was so last, as the API writes dates. */
   readonly at: string;

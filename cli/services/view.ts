@@ -262,7 +262,6 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
 /** `no pods`: it has its address, and nobody behind it. `leaving`: it is deleted, or is of another type or class by now. */
 export type ServiceState = 'ready' | 'pending' | 'not served' | 'no pods' | 'leaving';
 
-/** How a Service does. */
 interface Judgement {
   readonly state: ServiceState;
   /** In one word: the reason of the controller's condition, or a `Reason`. */
@@ -305,7 +304,6 @@ export interface AddressView {
   readonly device: string | null;
 }
 
-/** What a Service is judged by. */
 interface ServiceFacts {
   readonly service: Service;
   /** `NAMESPACE/NAME`. */
@@ -363,17 +361,8 @@ export interface DeviceOfService {
   readonly name: string;
   /** Null where the API has none of that name. */
   readonly view: DeviceView | null;
-  readonly draining: readonly MemberDrain[];
-}
-
-/** A member that gets no new connections. */
-interface MemberDrain {
-  readonly device: string;
-  /** `10.1.2.3:8080`: a pod's, or a node's port. */
-  readonly member: string;
-  readonly since: string;
-  /** Open connections; null where the device does not count them, or has not yet. */
-  readonly sessions: number | null;
+  /** Members that get no new connections. */
+  readonly draining: NonNullable<NonNullable<LoadBalancerDevice['status']>['draining']>;
 }
 
 /** Who gives addresses to Services. */

@@ -56,7 +56,7 @@ export const apiserverChecks: Checks = {
       given([assessment], ({ health: view }) => {
         const words = [...view.values()].map(describeDown);
         if (words.length > 0 && !words.includes(null))
-          return checkHost([describeOutage([...new Set(words)].join(', '), units)]);
+          return describeOutage([...new Set(words)].join(', '), units);
         return checkEach([...view], nobodyKnown, ([text, health]) => {
           const how = describeDown(health);
           if (how === null) return null;
@@ -94,17 +94,15 @@ export const apiserverChecks: Checks = {
     meaning: 'The API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use.',
     find: ({ assessment }) =>
       given([assessment], ({ refused }) =>
-        checkHost(
-          [...new Set(refused)].map((sentence) => ({
-            title: sentence,
-            why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
-            remedy: [
-              '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
-              '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
-              '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
-            ],
-          })),
-        ),
+        checkHost([...new Set(refused)], (sentence) => ({
+          title: sentence,
+          why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
+          remedy: [
+            '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
+            '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
+            '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
+          ],
+        })),
       ),
   },
   'certificate-lacks-vip': {
@@ -206,7 +204,6 @@ function restart(units: ReadonlySet<string>): string {
     : '# this host has no kubelet unit: start the apiserver as before';
 }
 
-/** Why a check of apiservers was not made. */
 const nobodyKnown = { unknown: 'no apiserver is known' };
 
 /** Whether the API or kube-proxy names an apiserver at a virtual IP now. */

@@ -228,13 +228,13 @@ export const toolChecks: Checks = {
     /** What nothing depends on: vipnat works without it. */
     find: ({ assessment }) =>
       given([assessment], ({ observation }) =>
-        checkHost([
-          ...describeUnread(observation.unread).map(({ code, text }): Finding => ({
+        checkHost([observation], ({ unread, rulesets }) => [
+          ...describeUnread(unread).map(({ code, text }): Finding => ({
             title: `vipnat cannot read all rules [${code}]`,
             why: `${text} Everything else works.`,
             remedy: [`# docs/errors.md says what to do about ${code}`],
           })),
-          ...observation.rulesets
+          ...rulesets
             .filter(({ hidesPorts }) => hidesPorts)
             .map(({ family, dialect }): Finding => ({
               title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,

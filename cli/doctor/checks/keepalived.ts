@@ -293,8 +293,8 @@ export const hostDrainedChecks: Checks = {
       given([drain], (drained) => {
         if (drained === null) return null;
         const ageMs = now.getTime() - drained.since.getTime();
-        return checkHost([
-          ...(drained.vipStaysSince === null ? [] : [vipStays]),
+        return checkHost([drained], ({ vipStaysSince }) => [
+          ...(vipStaysSince === null ? [] : [vipStays]),
           ...(ageMs <= forgottenMs ? [] : [toForgotten(ageMs, drained)]),
         ]);
       }),

@@ -284,13 +284,11 @@ export const localRouteChecks: Checks = {
     find: ({ assessment }) =>
       given([assessment], (seen) => {
         if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
-        return checkHost(
-          findLocalClientWarnings(seen, false).map(({ text, command }) => ({
-            title: text,
-            why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
-            remedy: command === null ? [] : [command],
-          })),
-        );
+        return checkHost(findLocalClientWarnings(seen, false), ({ text, command }) => ({
+          title: text,
+          why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
+          remedy: command === null ? [] : [command],
+        }));
       }),
   },
 };

@@ -27,16 +27,14 @@ export const poolChecks: Checks = {
     /** By the same rules as the balancer's. */
     find: ({ services: { cluster } }) =>
       given([cluster], ({ plan, node }) =>
-        checkHost(
-          plan.problems.map((problem) => ({
-            title: problem,
-            why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
-            remedy: [
-              '# take the node out of nodeSelector of the pool, or give the pool the interface: kubectl edit addresspool NAME',
-              '# the addresses of a pool have to be in a network of each node that may hold them: docs/services.md',
-            ],
-          })),
-        ),
+        checkHost(plan.problems, (problem) => ({
+          title: problem,
+          why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
+          remedy: [
+            '# take the node out of nodeSelector of the pool, or give the pool the interface: kubectl edit addresspool NAME',
+            '# the addresses of a pool have to be in a network of each node that may hold them: docs/services.md',
+          ],
+        })),
       ),
   },
   'pool-address-in-use': {
@@ -57,15 +55,13 @@ export const poolChecks: Checks = {
         ),
       ]);
       if (addressToText.size === 0 && 'unknown' in poolUsers) return poolUsers;
-      return checkHost(
-        [...addressToText].map(([address, words]) => ({
-          title: `another host has ${address}, which is an address of a pool: ${words}`,
-          why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
-          remedy: [
-            '# find that host, and take the address off it. Or take the address out of the pool: kubectl edit addresspool NAME',
-          ],
-        })),
-      );
+      return checkHost([...addressToText], ([address, words]) => ({
+        title: `another host has ${address}, which is an address of a pool: ${words}`,
+        why: 'As long as that host answers, no Service gets the address. vipnat withdraws it from a Service that has it.',
+        remedy: [
+          '# find that host, and take the address off it. Or take the address out of the pool: kubectl edit addresspool NAME',
+        ],
+      }));
     },
   },
   'node-reports-service-address': {
@@ -74,23 +70,19 @@ export const poolChecks: Checks = {
     /** As the controller judges it: it follows Nodes. */
     find: ({ services: { cluster } }) =>
       given([cluster], ({ view: { pools } }) =>
-        checkHost(
-          pools.flatMap(({ metadata: { name }, status }): Finding[] => {
-            const detail = status?.conditions?.find(({ type }) => type === 'Accepted');
-            if (detail?.reason !== 'NodeReportsAddress') return [];
-            return [
-              {
-                title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
-                why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
-                remedy: [
-                  '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
-                  '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
-                  '# then, on the node: systemctl restart kubelet',
-                ],
-              },
-            ];
-          }),
-        ),
+        checkHost(pools, ({ metadata: { name }, status }) => {
+          const detail = status?.conditions?.find(({ type }) => type === 'Accepted');
+          if (detail?.reason !== 'NodeReportsAddress') return [];
+          return {
+            title: `a Node reports addresses of Services as its own, of the AddressPool ${name}`,
+            why: `A connection to the Node by this address reaches the Service. The controller says: ${detail.message}`,
+            remedy: [
+              '# on each node that the message names, tell the kubelet its own address: --node-ip=ADDRESS',
+              '# with kubeadm: KUBELET_EXTRA_ARGS=--node-ip=ADDRESS in /etc/default/kubelet, or in /etc/sysconfig/kubelet',
+              '# then, on the node: systemctl restart kubelet',
+            ],
+          };
+        }),
       ),
   },
   'service-without-class': {
@@ -295,7 +287,7 @@ function of(find: (view: ServicesView) => readonly Finding[]): Checks[string]['f
   return ({ services: { cluster } }: HostFacts) =>
     given([cluster], ({ view }) => {
       const isUsed = view.devices.length > 0 || view.services.some(({ devices }) => devices.length > 0);
-      return isUsed ? checkHost(find(view)) : notUsed;
+      return isUsed ? checkHost([view], find) : notUsed;
     });
 }
 

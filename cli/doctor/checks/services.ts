@@ -23,7 +23,6 @@ import {
 } from '../../../lib/api/balancer.ts';
 import { install } from '../remedies.ts';
 
-/** Whether this host balances Services. */
 const balancerChecks: Checks = {
   'balancer-not-running': {
     levels: ['warn', 'fail'],
@@ -90,34 +89,30 @@ const balancerChecks: Checks = {
     levels: ['warn'],
     meaning: 'A node does not answer the connects of the balancer of this node, and is in use all the same.',
     find: withActivity(({ unheard = [] }) =>
-      checkHost(
-        unheard.map((place) => ({
-          title: `node ${place} does not answer the balancer of this node, and is in use`,
-          why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
-          remedy: [
-            '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
-            '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
-          ],
-        })),
-      ),
+      checkHost(unheard, (place) => ({
+        title: `node ${place} does not answer the balancer of this node, and is in use`,
+        why: 'A firewall may drop the connects. If the node dies, its pods stay in use until Kubernetes marks them as not ready.',
+        remedy: [
+          '# let this TCP port pass from node to node, or let the firewall refuse it by a reset',
+          '# for another port of all balancers, add this to your options: vipnat manifest services --node-probe-port PORT',
+        ],
+      })),
     ),
   },
   'service-memory-full': {
     levels: ['warn'],
     meaning: 'A memory of clients or connections of a Service is nearly full on this node.',
     find: withActivity(({ fullMemories = [] }) =>
-      checkHost(
-        fullMemories.map((memory) => ({
-          title: `the memory ${memory} is nearly full`,
-          why:
-            'A full memory takes no new client or connection. With sessionAffinity, such a client may get another pod each time. With policy Local, such ' +
-            'a connection ends when the pods of its node are not ready. Very many clients fill a memory, or packets with invented sources.',
-          remedy: [
-            '# see who is in it: many sources with one port each are a flood',
-            `nft list map ${memory.replace('ipv4 ', 'ip vipnat-lb ').replace('ipv6 ', 'ip6 vipnat-lb ')} | head -50`,
-          ],
-        })),
-      ),
+      checkHost(fullMemories, (memory) => ({
+        title: `the memory ${memory} is nearly full`,
+        why:
+          'A full memory takes no new client or connection. With sessionAffinity, such a client may get another pod each time. With policy Local, such ' +
+          'a connection ends when the pods of its node are not ready. Very many clients fill a memory, or packets with invented sources.',
+        remedy: [
+          '# see who is in it: many sources with one port each are a flood',
+          `nft list map ${memory.replace('ipv4 ', 'ip vipnat-lb ').replace('ipv6 ', 'ip6 vipnat-lb ')} | head -50`,
+        ],
+      })),
     ),
   },
   'balancer-lacks-nft': {
@@ -186,15 +181,13 @@ const balancerChecks: Checks = {
     /** The client's packet comes by the tunnel, and the path back to the client is another interface. */
     find: ({ services: { strictTunnels } }) =>
       given([strictTunnels], (devices) =>
-        checkHost(
-          devices.map((device) => ({
-            title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
-            why:
-              'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
-              'drops them, and the clients get no answer.',
-            remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
-          })),
-        ),
+        checkHost(devices, (device) => ({
+          title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
+          why:
+            'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
+            'drops them, and the clients get no answer.',
+          remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
+        })),
       ),
   },
   'services-udp-not-fragmented': {
@@ -203,13 +196,11 @@ const balancerChecks: Checks = {
       'A UDP Service has policy `Local`, and a tunnel of this node takes smaller packets than the interface of clients.',
     find: ({ services: { narrowTunnels } }) =>
       given([narrowTunnels], (tunnels) =>
-        checkHost(
-          tunnels.map((tunnel) => ({
-            title: `larger UDP packets of clients do not fit into ${tunnel}`,
-            why: 'With policy Local, this node does not fragment what it sends on. A client that ignores ICMP errors loses these packets.',
-            remedy: ['# use policy Cluster for the UDP Service, or datagrams that fit into the tunnel'],
-          })),
-        ),
+        checkHost(tunnels, (tunnel) => ({
+          title: `larger UDP packets of clients do not fit into ${tunnel}`,
+          why: 'With policy Local, this node does not fragment what it sends on. A client that ignores ICMP errors loses these packets.',
+          remedy: ['# use policy Cluster for the UDP Service, or datagrams that fit into the tunnel'],
+        })),
       ),
   },
 };
