@@ -12,9 +12,7 @@ export interface ApiEvent {
 }
 
 /** What became of an event that was sent. It is gone where the API has forgotten the event that was to be changed. */
-export interface EventAnswer extends Pick<WriteAnswer, 'detail'> {
-  readonly outcome: Extract<WriteOutcome, 'taken' | 'gone' | 'forbidden' | 'refused'>;
-}
+export type EventAnswer = Pick<WriteAnswer, 'detail' | 'outcome'>;
 
 /** An apiserver answers in milliseconds; nobody waits for it. */
 const limitMs = 5000;
@@ -45,28 +43,15 @@ function toCollection({ metadata: { namespace } }: ApiEvent): string {
 /** A Status, or the event as the API has it now. */
 const maxAnswerLength = 100_000;
 
-const statusToOutcome = toTable<EventAnswer['outcome']>([
-  ['taken', 200, 201, 409],
-  ['gone', 404],
-  ['forbidden', 403],
-  ['refused', 400, 413, 422],
-]);
-
-/** The outcome of each status, by rows of an outcome and its statuses. */
-function toTable<Outcome>(rows: readonly (readonly [Outcome, ...number[]])[]): ReadonlyMap<number, Outcome> {
-  return new Map(rows.flatMap(([outcome, ...all]) => all.map((status) => [status, outcome] as const)));
-}
+const eventStatuses: ReadonlySet<number> = new Set([200, 201, 400, 403, 404, 409, 413, 422]);
 
 async function sendEvent(options: Asking, path: string, message: ApiMessage): Promise<EventAnswer> {
-  const accepted = new Set(statusToOutcome.keys());
-  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted };
+  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted: eventStatuses };
   const { status, text, what, describe } = await exchange(call, maxAnswerLength);
   if (status < 300 && !event.safeParse(readJson(text)).success)
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
-  return {
-    outcome: isEnding(text) ? 'refused' : (statusToOutcome.get(status) ?? 'refused'),
-    detail: describe(),
-  };
+  const known = status === 409 ? 'taken' : (statusToOutcome.get(status) ?? 'refused');
+  return { outcome: isEnding(text) ? 'refused' : known, detail: describe() };
 }
 
 const ending = z.object({
@@ -140,7 +125,7 @@ const maxObjectLength = 2_000_000;
  */
 async function writeObject(options: Asking, write: ObjectWrite, limitMs: number): Promise<WriteAnswer> {
   const { title, path } = write;
-  const accepted = new Set(statusToWriteOutcome.keys());
+  const accepted = new Set(statusToOutcome.keys());
   const call = { ...options, title, path, limitMs, message: toMessage(write), accepted };
   const { status, text, what, describe } = await exchange(call, maxObjectLength);
   const detail = describe();
@@ -156,7 +141,7 @@ function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessa
   return { method, contentType, text: JSON.stringify(body) };
 }
 
-const statusToWriteOutcome = toTable<WriteOutcome>([
+const rows: readonly (readonly [WriteOutcome, ...number[]])[] = [
   ['taken', 200, 201, 202],
   ['conflict', 409],
   ['gone', 404, 410],
@@ -164,13 +149,17 @@ const statusToWriteOutcome = toTable<WriteOutcome>([
   ['refused', 400, 413, 415, 422],
   // Too many requests, and faults of a server: a later try may be taken.
   ['unreachable', 429, 500, 502, 503, 504],
-]);
+];
+
+const statusToOutcome = new Map(
+  rows.flatMap(([outcome, ...all]) => all.map((status) => [status, outcome] as const)),
+);
 
 const reason = z.object({ reason: z.string() });
 
 function toOutcome(status: number, text: string): WriteOutcome {
   if (status === 409 && reason.safeParse(readJson(text)).data?.reason === 'AlreadyExists') return 'exists';
-  return statusToWriteOutcome.get(status) ?? 'unreachable';
+  return statusToOutcome.get(status) ?? 'unreachable';
 }
 
 const written = z.object({
