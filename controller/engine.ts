@@ -12,6 +12,7 @@ import {
   formatKey,
   forgottenMs,
   type Step,
+  type WriteStep,
 } from './step.ts';
 import * as z from 'zod/mini';
 import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
@@ -366,7 +367,6 @@ export class Engine {
   }
 }
 
-type WriteStep = Extract<Step, { does: 'write' }>;
 type WaitStep = Extract<Step, { does: 'wait' }>;
 
 /** The version of `KIND/KEY`; null for what is not known. */

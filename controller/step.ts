@@ -181,6 +181,19 @@ export function patchStatus(
   return { ...write, path: `${write.path}/status`, confirm };
 }
 
+/** Gives an object vipnat's finalizer, or takes it off one that is deleted and not needed any more; null where it is as it should be. */
+export function keepFinalizer(
+  kind: WrittenKind,
+  object: Written & Pick<VirtualIp, 'metadata'>,
+  isNeeded: () => boolean,
+): WriteStep | null {
+  const known = object.metadata.finalizers ?? [];
+  const has = known.includes(finalizer);
+  if (isDeleted(object) ? !has || isNeeded() : has) return null;
+  const finalizers = has ? known.filter((each) => each !== finalizer) : [...known, finalizer];
+  return toStep(patchMetadata(kind, object, { finalizers }));
+}
+
 /** Deletes it as it was read. */
 export function deleteObject(kind: WrittenKind, { metadata }: Written): Write {
   const { uid = '', resourceVersion } = metadata;
@@ -334,8 +347,11 @@ export type Step =
 /** Nothing is wanted that is not so. */
 export const nothing: Step = { does: 'nothing' };
 
-/** A step that writes. */
-export function toStep(write: Write, event: StepEvent | null = null): Extract<Step, { does: 'write' }> {
+/** One that writes. */
+export type WriteStep = Extract<Step, { does: 'write' }>;
+
+/** Makes one. */
+export function toStep(write: Write, event: StepEvent | null = null): WriteStep {
   return { does: 'write', write, event };
 }
 

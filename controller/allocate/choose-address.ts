@@ -19,6 +19,7 @@ import {
   isInUse,
   isDeleted,
   isUsed,
+  getShared,
   listCommonPorts,
   nameFamily,
 } from '../cache/parts.ts';
@@ -166,18 +167,9 @@ function chooseShared(
 
 /** All that the answer rests on, of a Service that has none of these addresses. */
 function toShareText({ service, requests, family }: Request, pools: readonly JudgedPool[]): string {
-  const { ports, externalTrafficPolicy, selector } = service.spec;
   const names = pools.map(({ pool }) => pool.metadata.name);
   const { namespace } = service.metadata;
-  return JSON.stringify([
-    family,
-    requests.shareKey,
-    namespace,
-    ports,
-    externalTrafficPolicy,
-    selector,
-    names,
-  ]);
+  return JSON.stringify([family, requests.shareKey, namespace, getShared(service), names]);
 }
 
 /** The first free address of a pool, alone; else all that wait to be given again. */

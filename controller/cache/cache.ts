@@ -8,10 +8,13 @@ import {
   type Source,
   type Known,
   type Affected,
+  type WaitsFor,
   News,
   put,
   isSameList,
   isNews,
+  listBoth,
+  listServed,
 } from './known.ts';
 import {
   listUsers,
@@ -46,7 +49,7 @@ import {
   noteSince,
 } from './nodes.ts';
 import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
-import type { VirtualIp } from '../../lib/api/vipnat.ts';
+import type { VirtualIp, AddressUser } from '../../lib/api/vipnat.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
 
@@ -93,10 +96,7 @@ const indexes: Readonly<Record<keyof Indexes, { [S in keyof Objects]: Index<S> }
   nodeToPods: { source: 'pods', toKeys: ({ spec: { nodeName } }) => (nodeName ? [nodeName] : []) },
   serviceToEndpointSlices: { source: 'endpointSlices', toKeys: listOwners },
   deviceToServices: { source: 'services', toKeys: listDevicesOf },
-  serviceToBalancers: {
-    source: 'deviceBalancers',
-    toKeys: ({ id: { namespace, name } }) => [`${namespace}/${name}`],
-  },
+  serviceToBalancers: { source: 'deviceBalancers', toKeys: listServed },
   addressToBalancers: { source: 'deviceBalancers', toKeys: ({ addresses }) => [...new Set(addresses)] },
   addressToAskers: { source: 'services', toKeys: listAsked },
 };
@@ -157,7 +157,7 @@ export class Cache {
   /** What the change in progress concludes. */
   #areJudgedAgain = false;
   #changedPools: readonly string[] = [];
-  #areFurther = false;
+  #woken: readonly WaitsFor[] = [];
 
   /** It answers for these kinds. */
   constructor(settings: Settings, kinds: readonly Watcher[]) {
@@ -201,7 +201,8 @@ export class Cache {
     this.#notify(news, watches, change);
     for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
     this.#changedPools = [];
-    this.#notifyProgress(news);
+    news.wake(this.#woken);
+    this.#woken = [];
     this.#notifyJudgement(news);
     return news;
   }
@@ -367,10 +368,9 @@ export class Cache {
   /** A node has other versions. Whether a gate waits for one that is overdue depends on these. */
   #moveNode(before: NodeReport, after: NodeReport): void {
     this.#candidates = null;
-    this.#areFurther = this.#progress.move(before, after);
-    if (!this.#overdue.has(after.node)) return;
-    this.#areFurther = true;
-    this.#progress.clear();
+    const isOverdue = this.#overdue.has(after.node);
+    if (this.#progress.move(before, after) || isOverdue) this.#woken = ['nodes'];
+    if (isOverdue) this.#progress.clear();
   }
 
   /** By its last report, as long as its Lease exists. */
@@ -418,11 +418,6 @@ export class Cache {
     this.#notify(news, this.#findWatches(source, change), change);
   }
 
-  #notifyProgress(news: News): void {
-    if (this.#areFurther) news.wake(['nodes']);
-    this.#areFurther = false;
-  }
-
   /** All pools, as one pool can be refused for another's sake. */
   #notifyJudgement(news: News): void {
     if (!this.#areJudgedAgain) return;
@@ -431,10 +426,6 @@ export class Cache {
     this.#exclusions.reset();
     this.#conclude(news, 'judgements', '');
   }
-}
-
-function listBoth<T>({ before, after }: Change<T>, list: (object: T) => readonly string[]) {
-  return [before === null ? [] : list(before), after === null ? [] : list(after)] as const;
 }
 
 /** All that steps are decided from. See `Cache`. */
@@ -483,4 +474,13 @@ type Metadata = Partial<Pick<Objects['services']['metadata'], 'uid' | 'resourceV
 /** The metadata of an object of a source. */
 export function findMetadata(known: Known, source: keyof Objects, key: string): Metadata {
   return (known[source].get(key) as { readonly metadata?: Metadata } | undefined)?.metadata ?? {};
+}
+
+/** The Service of a user, if it is the same one. */
+export function findService(
+  { namespace, name, uid }: AddressUser,
+  { services }: Known,
+): Objects['services'] | undefined {
+  const service = services.get(`${namespace}/${name}`);
+  return service?.metadata.uid === uid ? service : undefined;
 }

@@ -67,8 +67,25 @@ export type Watch = { [S in Source]: { readonly source: S } & Watching<Watchable
 
 /** The keys of the Services of a node's pods. */
 export function listServicesOfNode({ key }: { readonly key: string }, known: Known): string[] {
-  const pods = [...(known.nodeToPods.get(key) ?? [])];
-  return pods.flatMap((name) => [...(known.podToServices.get(name) ?? [])]);
+  return listAll(known.nodeToPods.get(key), known.podToServices);
+}
+
+/** All that some keys are found by. */
+export function listAll(keys: Iterable<string> | undefined, found: Found): string[] {
+  return [...(keys ?? [])].flatMap((key) => [...(found.get(key) ?? [])]);
+}
+
+/** What a list has of an object before a change, and after it. */
+export function listBoth<T>(
+  { before, after }: Change<T>,
+  list: (object: T) => readonly string[],
+): readonly [was: readonly string[], is: readonly string[]] {
+  return [before === null ? [] : list(before), after === null ? [] : list(after)];
+}
+
+/** The key of the Service of what a device has. */
+export function listServed({ id: { namespace, name } }: DeviceBalancer): string[] {
+  return [`${namespace}/${name}`];
 }
 
 /** Gathers what a change means. */

@@ -113,7 +113,6 @@ export class CandidateNodes {
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
   readonly #poolToMute = new Map<string, boolean>();
   readonly #textToReports = new Map<keyof ReportedTexts, ReadonlyMap<string, readonly NodeReport[]>>();
-  #surelyLiving: readonly NodeReport[] | null = null;
 
   /** For which nodes a gate of a Service does not wait. */
   readonly #unawaited = {
@@ -299,11 +298,10 @@ export class CandidateNodes {
 
   /** A Lease whose Node is gone, and of which no renewal was received, is one that was left behind. */
   #listSurelyLiving(): readonly NodeReport[] {
-    this.#surelyLiving ??= [...this.#known.livingReports.values()].filter(
+    return [...this.#known.livingReports.values()].filter(
       ({ node }) =>
         this.#known.nodes.has(node) || this.#known.leases.get(toLeaseName(node))?.isProven !== false,
     );
-    return this.#surelyLiving;
   }
 
   #listAgain(name: string): NodeReport[] {

@@ -121,6 +121,11 @@ export function getUse(virtualIp: VirtualIp): unknown {
   return [virtualIp.spec, isInUse(virtualIp)];
 }
 
+/** What of a Service those that share its address depend on. */
+export function getShared({ spec: { ports, selector, externalTrafficPolicy } }: Service): unknown {
+  return [ports, selector, externalTrafficPolicy];
+}
+
 /** The date of the controller before this one may have been ahead by so much. */
 const toleratedSkewMs = 2000;
 

@@ -1,7 +1,14 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
 import type { Watcher } from '../cache/cache.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
-import { type Known, type Affected, isNews, listServicesOfNode } from '../cache/known.ts';
+import {
+  type Known,
+  type Affected,
+  isNews,
+  listServicesOfNode,
+  listBoth,
+  listServed,
+} from '../cache/known.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
 import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
@@ -24,12 +31,7 @@ export const deviceWatchers: readonly Watcher[] = [
       },
       {
         source: 'endpointSlices',
-        part: ({ metadata, addressType, endpoints, ports }) => [
-          metadata.labels,
-          addressType,
-          endpoints,
-          ports,
-        ],
+        part: ({ metadata, ...rest }) => [metadata.labels, rest],
         isAskedBefore: true,
         toKeys: ({ key }, known) => listOwnersOf(key, known),
       },
@@ -45,19 +47,14 @@ export const deviceWatchers: readonly Watcher[] = [
       { source: 'nodes', part: isNodeReady, toKeys: listServicesOfNode },
       {
         source: 'deviceNodes',
-        part: ({ addresses, takesConnections, isUnresponsive }) => [
-          addresses,
-          takesConnections,
-          isUnresponsive,
-        ],
+        part: ({ metadata: { name }, ...rest }) => [name, rest],
         toKeys: (_, { deviceToServices }) => [...deviceToServices.values()].flatMap((keys) => [...keys]),
       },
       {
         // What one device has decides when another one takes it away.
         source: 'deviceBalancers',
         part: ({ deviceStatus, addresses }) => [deviceStatus, addresses],
-        toKeys: ({ before, after }) =>
-          [before, after].flatMap((one) => (one === null ? [] : [`${one.id.namespace}/${one.id.name}`])),
+        toKeys: (change) => listBoth(change, listServed).flat(),
       },
     ],
   },

@@ -10,20 +10,14 @@ import {
   type Step,
   nothing,
   toStep,
+  keepFinalizer,
   patchMetadata,
   toJson,
   patchStatus,
   type Json,
   type StepEvent,
 } from '../step.ts';
-import {
-  apiGroup,
-  apiVersion,
-  finalizer,
-  type Condition,
-  addressReady,
-  formerFinalizer,
-} from '../../lib/api/vipnat.ts';
+import { apiGroup, apiVersion, type Condition, addressReady, formerFinalizer } from '../../lib/api/vipnat.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
   type LoadBalancerDevice,
@@ -104,36 +98,40 @@ function isAbsent(service: Service, device: string, view: ClusterView): boolean 
 /** An address is published once the device serves it, and stays so whatever the device says later: nobody else gets it meanwhile. */
 function publish(service: Service, balancer: DeviceBalancer, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
-  const [known, ingress] = [getIngress(service), listIngress(service, balancer)];
+  const known = getIngress(service);
+  const ingress = isServing(balancer) ? toIngress(service, balancer.addresses, 'Proxy') : known;
   const added = ingress.filter((one) => !known.includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === known.length && added.length === 0;
   const wanted = describe(balancer);
   const conditions = wanted === null ? before : setCondition(before, wanted, view.nowMs);
   if (isSame && conditions === before) return null;
-  const write = patchStatus('Service', service, {
-    loadBalancer: { ingress: toJsonOrNull(ingress) },
-    conditions: toJson(conditions),
-  });
+  const write = patchStatus('Service', service, toStatus(ingress, conditions));
   const message = `The device ${balancer.device} serves ${added.join(', ')}.`;
   if (added.length > 0) return toStep(write, { type: 'Normal', reason: 'AddressReady', message });
   const step = toStep(write, toEvent(wanted, findReason(before)));
   return isSame && isOfDeviceAlone(wanted, before) ? { ...step, isLowPriority: true } : step;
 }
 
-const toJsonOrNull = (list: readonly Ingress[]) => (list.length === 0 ? null : toJson(list));
+/** What a Service's status is to have of these. */
+export function toStatus(
+  ingress: readonly Ingress[],
+  conditions: readonly Condition[],
+): Readonly<Record<'loadBalancer' | 'conditions', Json>> {
+  return {
+    loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
+    conditions: toJson(conditions),
+  };
+}
 
 /** A device that fails is reported to each of its Services. */
 function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condition[]): boolean {
   return [wanted?.reason, findReason(before)].includes('DeviceFailed');
 }
 
-/** What is there already stays as it is. */
-function listIngress(service: Service, balancer: DeviceBalancer): readonly Ingress[] {
+/** These addresses in a Service's status: what is there already stays as it is. */
+export function toIngress(service: Service, texts: readonly string[], ipMode: 'VIP' | 'Proxy'): Ingress[] {
   const known = getIngress(service);
-  if (!isServing(balancer)) return known;
-  return balancer.addresses.map(
-    (ip) => known.find((one) => one.ip === ip && isOfDevice(one)) ?? { ip, ipMode: 'Proxy' },
-  );
+  return texts.map((ip) => known.find((one) => one.ip === ip && one.ipMode === ipMode) ?? { ip, ipMode });
 }
 
 function isServing({ deviceStatus, addresses }: DeviceBalancer): boolean {
@@ -189,8 +187,7 @@ function clearStatus(service: Service): Step | null {
   // Where vipnat serves it otherwise, the condition is about that.
   const kept = others.length > 0 ? conditions : conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && kept.length === conditions.length) return null;
-  const loadBalancer = { ingress: others.length === 0 ? null : toJson(others) };
-  return toStep(patchStatus('Service', service, { loadBalancer, conditions: toJson(kept) }));
+  return toStep(patchStatus('Service', service, toStatus(others, kept)));
 }
 
 function dropOwners(service: Service, devices: readonly string[]): Step | null {
@@ -228,16 +225,8 @@ export const loadBalancerDevice: Kind = {
 function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
   const device = view.devices.get(name);
   if (device === undefined) return nothing;
-  return keepFinalizer(device, view) ?? writeStatus(device, view) ?? nothing;
-}
-
-function keepFinalizer(device: LoadBalancerDevice, view: ClusterView): Step | null {
-  const known = device.metadata.finalizers ?? [];
-  const has = known.includes(finalizer);
-  const isDone = isDeleted(device) ? !has || isOwner(device.metadata.name, view) : has;
-  if (isDone) return null;
-  const finalizers = has ? known.filter((each) => each !== finalizer) : [...known, finalizer];
-  return toStep(patchMetadata('LoadBalancerDevice', device, { finalizers }));
+  const step = keepFinalizer('LoadBalancerDevice', device, () => isOwner(name, view));
+  return step ?? writeStatus(device, view) ?? nothing;
 }
 
 function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {

@@ -18,7 +18,7 @@ import {
   dropFormerFinalizer,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
-import type { ClusterView } from '../cache/cache.ts';
+import { type ClusterView, findService } from '../cache/cache.ts';
 import { type DeviceReport, type DeviceBalancer, toBalancerKey } from '../cache/known.ts';
 import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
@@ -424,9 +424,4 @@ interface Call {
   readonly driver: LoadBalancerDriver;
   readonly signal: AbortSignal;
   readonly failures: number;
-}
-
-function findService({ namespace, name, uid }: BalancerId, view: ClusterView): Service | undefined {
-  const service = view.services.get(`${namespace}/${name}`);
-  return service?.metadata.uid === uid ? service : undefined;
 }

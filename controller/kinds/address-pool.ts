@@ -3,7 +3,6 @@ import {
   apiGroup,
   apiVersion,
   type AddressPool,
-  finalizer,
   type Condition,
   type Seat,
 } from '../../lib/api/vipnat.ts';
@@ -12,7 +11,7 @@ import {
   type Step,
   nothing,
   toStep,
-  patchMetadata,
+  keepFinalizer,
   patchStatus,
   toJson,
   type StepEvent,
@@ -79,18 +78,10 @@ export const addressPool: Kind = {
 function nextPoolStep(name: string, view: ClusterView): Step {
   const judged = view.judgedPools.get(name);
   if (judged === undefined) return nothing;
-  return keepFinalizer(judged.pool, view) ?? writeStatus(judged, view) ?? nothing;
-}
-
-function keepFinalizer(pool: AddressPool, view: ClusterView): Step | null {
-  const { finalizers, name } = pool.metadata;
-  const known = finalizers ?? [];
-  if (known.includes(finalizer) !== isDeleted(pool)) return null;
-  if (!isDeleted(pool))
-    return toStep(patchMetadata('AddressPool', pool, { finalizers: [...known, finalizer] }));
-  if (view.poolToVirtualIps.has(name)) return null;
-  const others = known.filter((each) => each !== finalizer);
-  return { ...toStep(patchMetadata('AddressPool', pool, { finalizers: others })), endsPool: name };
+  const { pool } = judged;
+  const step = keepFinalizer('AddressPool', pool, () => view.poolToVirtualIps.has(name));
+  if (step !== null) return isDeleted(pool) ? { ...step, endsPool: name } : step;
+  return writeStatus(judged, view) ?? nothing;
 }
 
 function writeStatus(judged: JudgedPool, view: ClusterView): Step | null {

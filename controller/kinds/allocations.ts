@@ -7,7 +7,7 @@ import {
   chooseAny,
 } from '../allocate/choose-address.ts';
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
-import type { ClusterView } from '../cache/cache.ts';
+import { type ClusterView, findService } from '../cache/cache.ts';
 import { findPoolsOf } from '../cache/pools.ts';
 import { listPublished, findReadiness, isJudged, isInUse, getIngress } from '../cache/parts.ts';
 import { type VirtualIp, type AddressUser, finalizer, cleanupFinalizer } from '../../lib/api/vipnat.ts';
@@ -126,12 +126,6 @@ export function findAllocations(
 /** What a VirtualIP has for a Service. */
 export function toUser({ metadata: { namespace, name, uid } }: Service): AddressUser {
   return { namespace, name, uid };
-}
-
-/** The Service of a user, if it is the same one. */
-export function findService({ namespace, name, uid }: AddressUser, view: ClusterView): Service | undefined {
-  const service = view.services.get(`${namespace}/${name}`);
-  return service?.metadata.uid === uid ? service : undefined;
 }
 
 /** Services begin to give an address back: nodes are to forget it for them. */

@@ -16,7 +16,7 @@ import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { isNodeReady, readZone } from '../../lib/api/node.ts';
 import { type NodesState, isPrepared, readSince } from '../cache/nodes.ts';
-import { listServicesOfNode } from '../cache/known.ts';
+import { listServicesOfNode, listBoth } from '../cache/known.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
 import {
   type Json,
@@ -261,8 +261,7 @@ export const earlySliceKind: Kind = {
     },
     {
       source: 'earlySlices',
-      toKeys: ({ before, after }) =>
-        [before, after].flatMap((slice) => (slice === null ? [] : [nameEarlyOwner(slice)])),
+      toKeys: (change) => listBoth(change, (slice) => [nameEarlyOwner(slice)]).flat(),
     },
     {
       source: 'nodes',

@@ -11,7 +11,7 @@ import { type NodesState, readSince, listChangedEndpoints } from '../cache/nodes
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import { listClosedGates, listGates, readPodWeight, isServing, type Pod } from '../../lib/api/endpoints.ts';
-import type { DeviceBalancer } from '../cache/known.ts';
+import { type DeviceBalancer, listAll, listBoth, listServed } from '../cache/known.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import { shorten } from '../../lib/text.ts';
@@ -19,7 +19,7 @@ import { isDeleted, isServed, isJudged, getIngress, findBalancer, toTime } from 
 import { chooseDevice, type LoadBalancerDevice } from '../../lib/api/device.ts';
 import { readAnnotation, type Service } from '../../lib/api/service.ts';
 import { parseAddress } from '../../lib/net.ts';
-import { findAllocations } from './allocations.ts';
+import { type Allocation, findAllocations } from './allocations.ts';
 
 /** Gates of pods. */
 export const pod: Kind = {
@@ -37,36 +37,33 @@ export const pod: Kind = {
     {
       source: 'virtualIps',
       part: ({ spec }) => [spec.services, spec.pool],
-      toKeys: ({ before, after }, { serviceToPods }) =>
-        [...(before?.spec.services ?? []), ...(after?.spec.services ?? [])].flatMap(({ namespace, name }) => [
-          ...(serviceToPods.get(`${namespace}/${name}`) ?? []),
-        ]),
+      toKeys: (change, { serviceToPods }) => listAll(listBoth(change, listHolders).flat(), serviceToPods),
     },
     { source: 'nodes', part: isNodeReady, toKeys: ({ key }, { nodeToPods }) => nodeToPods.get(key) ?? [] },
     {
       // Endpoints that are others now, or of another version.
       source: 'earlySlices',
-      toKeys: (change, { uidToPods }) =>
-        [...listChangedEndpoints(change)].flatMap((uid) => [...(uidToPods.get(uid) ?? [])]),
+      toKeys: (change, { uidToPods }) => listAll(listChangedEndpoints(change), uidToPods),
     },
     {
       source: 'deviceBalancers',
       part: ({ gated, addresses }) => [gated, addresses],
-      toKeys: ({ before, after }, { serviceToPods }) =>
-        [before, after].flatMap((one) =>
-          one === null ? [] : [...(serviceToPods.get(`${one.id.namespace}/${one.id.name}`) ?? [])],
-        ),
+      toKeys: (change, { serviceToPods }) => listAll(listBoth(change, listServed).flat(), serviceToPods),
     },
     {
       source: 'devices',
       part: ({ spec: { targets } }) => targets,
       toKeys: ({ key }, { deviceToServices, serviceToPods }) =>
-        [...(deviceToServices.get(key) ?? [])].flatMap((service) => [...(serviceToPods.get(service) ?? [])]),
+        listAll(deviceToServices.get(key), serviceToPods),
     },
   ],
   next: nextGateStep,
   mayRepeat: true,
 };
+
+function listHolders({ spec: { services } }: Allocation['virtualIp']): string[] {
+  return services.map(({ namespace, name }) => `${namespace}/${name}`);
+}
 
 /** What opens a gate. Published: docs/services-reference.md has a row for each. */
 interface Verdict {

@@ -37,6 +37,7 @@ import {
   getIngress,
   listUsers,
   getUse,
+  getShared,
   getPoolParts,
   listPublishedTexts,
   listSeated,
@@ -49,10 +50,10 @@ import {
 import { quoteTenant, shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport, Node } from '../../lib/api/node.ts';
-import { isNews, type Known, type WaitsFor, listDiffering } from '../cache/known.ts';
+import { isNews, type Known, type WaitsFor, listDiffering, listBoth, listServed } from '../cache/known.ts';
 import { mayHold, getStatusParts } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
-import { nextDeviceStep } from '../devices/steps.ts';
+import { nextDeviceStep, toIngress, toStatus } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import type { Choice } from '../allocate/choose-address.ts';
@@ -173,11 +174,7 @@ export const service: Kind = {
       part: ({ metadata }) => [metadata.uid, metadata.deletionTimestamp],
       toKeys: ({ key }, { deviceToServices }) => deviceToServices.get(key) ?? [],
     },
-    {
-      source: 'deviceBalancers',
-      toKeys: ({ before, after }) =>
-        [before, after].flatMap((one) => (one === null ? [] : [`${one.id.namespace}/${one.id.name}`])),
-    },
+    { source: 'deviceBalancers', toKeys: (change) => listBoth(change, listServed).flat() },
   ],
   next: nextServiceStep,
   findReadPath: findVirtualIpPath,
@@ -193,11 +190,6 @@ function wakeWaiting(change: Change<Service>, known: Known): readonly WaitsFor[]
   const isShared = names.some((name) => known.virtualIps.get(name)?.spec.shareKey !== '');
   const isLeft = listPublishedTexts(change.before).some((text) => !published.has(text));
   return isLeft || (isShared && isNews(change, getShared)) ? ['addresses'] : [];
-}
-
-/** What of a Service those that share its address depend on. */
-function getShared({ spec: { ports, selector, externalTrafficPolicy } }: Service): unknown {
-  return [ports, selector, externalTrafficPolicy];
 }
 
 /** Who has some VirtualIPs. */
@@ -291,13 +283,6 @@ function clearStatus(service: Service, leaving: readonly Allocation[]): Step | n
   return toStep(patchStatus('Service', service, toStatus(others, otherConditions)));
 }
 
-function toStatus(ingress: readonly Ingress[], conditions: readonly Condition[]) {
-  return {
-    loadBalancer: { ingress: ingress.length === 0 ? null : toJson(ingress) },
-    conditions: toJson(conditions),
-  };
-}
-
 function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step {
   const finalizers = dropFinalizers(service);
   if (finalizers === null) return nothing;
@@ -373,7 +358,8 @@ function writeStatus({ service }: Situation, readiness: Readiness, view: Cluster
   const { status, reason, message } = readiness;
   const wanted = { type: addressReady, status, reason, message };
   const conditions = isWorthReporting(readiness, known) ? setCondition(before, wanted, view.nowMs) : before;
-  const ingress = toIngress(service, readiness);
+  const texts = readiness.published.map(({ address }) => address.text);
+  const ingress = toIngress(service, texts, 'VIP');
   const isSame = toIngressText(ingress) === toIngressText(getIngress(service));
   if (isSame && conditions === before) return null;
   const confirm = readiness.added.map(({ virtualIp }) => confirmVirtualIp(virtualIp));
@@ -395,15 +381,6 @@ function isWorthReporting({ graceUntilMs }: Readiness, known: Condition | null):
 
 function toIngressText(ingress: readonly Ingress[]): string {
   return JSON.stringify(ingress.map(({ ip, ipMode }) => [ip, ipMode]));
-}
-
-/** What is there already stays as it is. */
-function toIngress(service: Service, { published }: Readiness): Ingress[] {
-  const before = getIngress(service);
-  return published.map(
-    ({ address: { text } }) =>
-      before.find(({ ip, ipMode }) => ip === text && ipMode === 'VIP') ?? { ip: text, ipMode: 'VIP' },
-  );
 }
 
 function toReadinessEvent(
