@@ -241,9 +241,7 @@ export class ListedApi implements ClusterApi {
   async #ask(): Promise<ApiView | null> {
     const { clock, onProblem } = this.#options;
     const timeout = new AbortController();
-    const cancel = clock.schedule(maxWaitMs, () => {
-      timeout.abort();
-    });
+    const cancel = clock.schedule(maxWaitMs, timeout.abort.bind(timeout));
     const answer = await this.#askInTurn(timeout.signal).finally(cancel);
     if (answer instanceof VipnatError) {
       const { code, message } = answer;
@@ -364,6 +362,7 @@ export class WatchedApi implements FollowedApi {
   }
 
   #follow<T extends ApiObject>(resource: Resource<T>, take: (objects: readonly T[]) => void): Informer<T> {
+    const [{ kind }, { report }] = [resource, this.#options];
     return new Informer({
       ...this.#options,
       resource,
@@ -371,15 +370,9 @@ export class WatchedApi implements FollowedApi {
         take([...objects.values()]);
         this.#update();
       },
-      onUnreadable: (unreadable) => {
-        this.#options.report.unreadable(resource.kind, unreadable);
-      },
-      onLost: (problem) => {
-        this.#lose(resource.kind, problem);
-      },
-      onFollowed: (connection) => {
-        this.#regain(resource.kind, connection);
-      },
+      onUnreadable: report.unreadable.bind(report, kind),
+      onLost: this.#lose.bind(this, kind),
+      onFollowed: this.#regain.bind(this, kind),
     });
   }
 

@@ -57,10 +57,7 @@ export class HostDrain {
   constructor(ports: DrainPorts) {
     this.#ports = ports;
     const { clock, askLink } = ports;
-    const onVacant = (vip: string) => {
-      this.#letVipsStay(vip);
-    };
-    this.#givenUp = new GivenUpVips({ clock, askLink, onVacant });
+    this.#givenUp = new GivenUpVips({ clock, askLink, onVacant: this.#letVipsStay.bind(this) });
     this.#loaded = this.#attempt(() => this.#load());
   }
 

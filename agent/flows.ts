@@ -184,11 +184,7 @@ interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
   readonly report: FlowListener;
-  readonly health: {
-    readonly view: HealthView;
-    /** Those who are listed no more; none when left out. */
-    readonly departed?: HealthView;
-  };
+  readonly health: Pick<HealthMonitor, 'view'> & Partial<Pick<HealthMonitor, 'departed'>>;
 }
 
 /** The first retry of a reset, doubled each time: the kernel fails for a moment, or does not do that here. */
@@ -244,9 +240,7 @@ export class FlowResets {
     if (next === undefined) return;
     const waitMs = next.progress.nextTry - this.#ports.clock.now();
     if (waitMs > 0) {
-      this.#cancel = this.#ports.clock.schedule(waitMs, () => {
-        this.#goOn();
-      });
+      this.#cancel = this.#ports.clock.schedule(waitMs, this.#goOn.bind(this));
       return;
     }
     this.#work = this.#reset(next).finally(() => {

@@ -61,15 +61,16 @@ import { type HostStatus, readLiveDetails, toHostStatus, viewTrackFile } from '.
 export async function runAgent(config: Config): Promise<number> {
   // A process gets no right back that it lacks: the agent would wait for ever, and balance nothing.
   if (!(await readRights()).hasNetAdmin)
-    throw new VipnatError('TOOL_NOT_PERMITTED', 'the agent is not permitted to write rules: it needs CAP_NET_ADMIN');
+    throw new VipnatError(
+      'TOOL_NOT_PERMITTED',
+      'the agent is not permitted to write rules: it needs CAP_NET_ADMIN',
+    );
   const info = describeSelf();
   for (const flag of memoryFlags) setFlagsFromString(flag);
   const [logger, metrics] = await Promise.all([createLogger(config), config.listen && createMetrics()]);
   raisePriority(logger);
   const ending = new AbortController();
-  const signal = waitForSignal().finally(() => {
-    ending.abort();
-  });
+  const signal = waitForSignal().finally(ending.abort.bind(ending));
   const answers = new Map<string, () => object>();
   const pod = process.env[podVariable] ?? null;
   const loop = { behindMs: () => 0 };
@@ -110,9 +111,7 @@ async function serve(
     meter.count('vipnat_failures_total', { code });
   };
   const kernel = createKernel({ onProblem: warn });
-  const apiserver = createHostApiserver(config, () => {
-    logger.warn(noDrainCheck);
-  });
+  const apiserver = createHostApiserver(config, logger.warn.bind(logger, noDrainCheck));
   const store = createEndpointStore(config.stateDir);
   const drain = { store: createDrainStore(config.stateDir), rule: createDrainRule() };
   const memory = { ...emptyState, ...(await recallApiservers(store, warn)) };

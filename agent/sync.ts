@@ -304,9 +304,7 @@ export class Loop {
     });
     this.#queue.requeueAfter('start', 0);
     // What changed between the first sync and the watch's own first reading was seen by neither.
-    void this.#watch.ready.then(() => {
-      this.#queue.requeueAfter('start', 0);
-    });
+    void this.#watch.ready.then(this.#queue.requeueAfter.bind(this.#queue, 'start', 0));
   }
 
   /** To be called when an apiserver's health has changed. The next sync acts on one that is not urgent. */

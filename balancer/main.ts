@@ -95,9 +95,7 @@ interface Beginning {
 async function runInTurn(options: NodeBalancerOptions, beginning: Beginning): Promise<number> {
   const { logger } = options;
   const ending = new AbortController();
-  const signal = waitForSignal().finally(() => {
-    ending.abort();
-  });
+  const signal = waitForSignal().finally(ending.abort.bind(ending));
   const heartbeat = createPodHeartbeat(
     process.env[podVariable] ?? null,
     logger,

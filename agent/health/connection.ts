@@ -432,16 +432,12 @@ export function openPingConnection(endpoint: Endpoint, { onReceived, onEnd }: Pi
   const { address, port } = endpoint;
   const socket = connect({ host: address, port, rejectUnauthorized: false, ALPNProtocols: ['http/1.1'] });
   socket.setNoDelay(true);
-  const receive = () => {
-    onReceived(false);
-  };
+  const receive = onReceived.bind(null, false);
   socket
     // After the server's first message of the handshake: one that is slow takes several.
     .on('keylog', receive)
     .on('secureConnect', receive)
-    .on('data', () => {
-      onReceived(true);
-    })
+    .on('data', onReceived.bind(null, true))
     .on('error', () => undefined)
     .on('close', onEnd);
   // RFC 9110, section 9.3.7: useful as a "ping". Go's net/http answers it before any handler: no etcd, no audit, no queue.

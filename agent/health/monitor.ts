@@ -384,9 +384,7 @@ export class HealthMonitor {
   #startProber(endpoint: Endpoint): void {
     const { apiserver, clock, settings } = this.#options;
     const text = formatEndpoint(endpoint);
-    const onResult = (result: ProbeResult, askedAt: number) => {
-      this.#learn(text, result, askedAt);
-    };
+    const onResult = this.#learn.bind(this, text);
     const budget = this.#budgets.get(text) ?? new ProbeBudget();
     this.#budgets.set(text, budget);
     this.#probers.set(text, new Prober({ endpoint, apiserver, clock, ...settings, budget, onResult }));

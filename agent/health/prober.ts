@@ -82,9 +82,7 @@ export class Prober {
     const { clock, budget, intervalMs } = options;
     this.#questionDueAt = clock.now();
     this.#connectDueAt = Math.max(clock.now(), budget.connectedAt + intervalMs);
-    this.#held = options.apiserver.hold(options.endpoint, () => {
-      this.#onClose();
-    });
+    this.#held = options.apiserver.hold(options.endpoint, this.#onClose.bind(this));
     this.#pinger = new Pinger({
       ...options,
       isAccepting: () => this.#isAccepting,

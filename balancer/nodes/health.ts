@@ -271,9 +271,8 @@ export class NodeHealth {
   start(): void {
     if (this.#ports.port === 0) return;
     this.#directory.start();
-    this.#cancelWait = this.#ports.clock.schedule(acquaintMs, () => {
-      this.#noteAcquainted({ isOver: true });
-    });
+    const settle = this.#noteAcquainted.bind(this, { isOver: true });
+    this.#cancelWait = this.#ports.clock.schedule(acquaintMs, settle);
   }
 
   /** Asks nobody any more. The outages stay. */

@@ -246,9 +246,7 @@ export class BalancerBeat {
   start(): void {
     void this.write();
     this.guard.keep();
-    this.#cancel = this.#ports.clock.schedule(beatMs, () => {
-      this.start();
-    });
+    this.#cancel = this.#ports.clock.schedule(beatMs, this.start.bind(this));
   }
 
   async stop(): Promise<void> {
