@@ -297,6 +297,13 @@ export class Balancer {
     this.#writes = new IsolatedWrites({ ...ports, keepAlive: () => this.#keepAlive() }, this.#programmer);
     this.#life = new TableLife(ports.clock, this.#programmer);
     this.#gaps = new WriteGaps(ports.clock, () => ports.kernel.countRules(tableName));
+    this.#objects = new FollowedObjects({
+      ...ports,
+      onChange: () => {
+        this.#changedAt ??= this.#ports.clock.now();
+        this.#queue.trigger('objects');
+      },
+    });
     this.#settled = new SettledBalances({
       ...ports,
       listFormerPorts: () => this.#programmer.listFound(this.#objects.index.listAddresses(this.#isLeft)),
@@ -305,9 +312,7 @@ export class Balancer {
         this.#dropUnused();
         this.#report();
       },
-      onShares: (services) => {
-        this.#objects.touch(services);
-      },
+      onShares: this.#objects.touch.bind(this.#objects),
     });
     this.#forwards = new ForwardKeeper(ports);
     this.#queue = new TriggerQueue<Cause>({
@@ -315,13 +320,6 @@ export class Balancer {
       awaited: ['objects'],
       sync: (causes) => this.#sync(causes),
       mostRestMs,
-    });
-    this.#objects = new FollowedObjects({
-      ...ports,
-      onChange: () => {
-        this.#changedAt ??= this.#ports.clock.now();
-        this.#queue.trigger('objects');
-      },
     });
     const listMemories = () => ports.kernel.listMemories(tableName);
     this.#decider = new Decider({ ...ports, listMemories }, this.#objects, this.#log);
@@ -335,7 +333,7 @@ export class Balancer {
   /** Services in the tables, what the tables hold, and whether the API is followed. */
   get progress(): BalancerProgress {
     const { isFollowing, kinds, unreadable } = this.#objects;
-    const [services, elements] = [this.#settled.size, this.#programmer.elementCount];
+    const [services, elements] = [this.#settled.balances.size, this.#programmer.elementCount];
     const left = [...this.#left.keys()];
     const { zone, endings } = this.#objects.index;
     const { isAway: isControllerAway } = this.#controller;
@@ -474,7 +472,7 @@ export class Balancer {
   async #decide(): Promise<void> {
     for (const [service, balances] of await this.#decider.decide()) {
       const isKnown =
-        this.#settled.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
+        this.#settled.balances.has(service) || this.#pending.has(service) || this.#writes.isRefused(service);
       if (balances.length > 0 || isKnown)
         this.#pending.set(
           service,

@@ -194,6 +194,8 @@ interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
 /** How the kernel balances each Service, and what follows from that for connections that are open. */
 export class SettledBalances {
   readonly #serviceToBalances = new Map<string, Balances>();
+  /** How each Service is balanced. */
+  readonly balances: ReadonlyMap<string, Balances> = this.#serviceToBalances;
   readonly #clock: CleanerPorts['clock'];
   readonly #waits = new Set<() => void>();
   readonly #cleaner: FlowCleaner;
@@ -221,11 +223,6 @@ export class SettledBalances {
     );
   }
 
-  /** How many Services are balanced. */
-  get size(): number {
-    return this.#serviceToBalances.size;
-  }
-
   /** See `NodeReport`: all of them. The same array while nothing has happened to them. */
   get draining(): Drains['list'] {
     return this.#drains.list;
@@ -239,11 +236,6 @@ export class SettledBalances {
   /** The same balance with the shares of this moment, where open connections decide about them. */
   share(balance: PortBalance): PortBalance {
     return this.#shares.share(balance);
-  }
-
-  /** Whether a Service is balanced. */
-  has(service: string): boolean {
-    return this.#serviceToBalances.has(service);
   }
 
   /** Takes what the kernel has from now on. kube-proxy keeps the open connections of Services that are no longer balanced here. */
