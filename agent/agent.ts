@@ -1,20 +1,16 @@
 import { toProbeSettings } from './health/monitor.ts';
-import type { Logger } from '../lib/telemetry/log.ts';
 import { LoopMetrics, type AgentState } from './report/metrics.ts';
 import { type EndpointStore, EndpointPersister } from './state.ts';
 import type { LoopObserver } from './report/events.ts';
 import type { ReconcileState } from './decide/decision.ts';
-import type { Kernel } from '../lib/kernel/port.ts';
 import type { Apiserver } from './health/apiserver.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Meter } from '../lib/telemetry/metrics.ts';
-import type { AskProxyAbsence } from './observe/kube-proxy.ts';
 import { type DrainPorts, HostDrain } from './drain.ts';
 import { type TrackFile, type NoticeSource, ServingKeeper, NoticeReader } from '../lib/keepalived/write.ts';
-import { type ServingPorts, type AskDuplicateOwner, DuplicateOwners, reportNotice } from './vip-holder.ts';
+import { type DuplicateOwnerPorts, DuplicateOwners, reportNotice } from './vip-holder.ts';
 import type { FollowedApi } from './api.ts';
-import type { EventRecorder } from '../lib/telemetry/events.ts';
-import { Loop } from './sync.ts';
+import { Loop, type LoopPorts } from './sync.ts';
 import { isUrgent, type EndpointHealth } from './health/judge.ts';
 import { UnlistedHealth } from './flows.ts';
 import { LocalClients } from './local-clients.ts';
@@ -42,33 +38,22 @@ export function notifyAll(observers: readonly Partial<LoopObserver>[]): LoopObse
 }
 
 /** All dependencies of an agent. */
-export interface AgentPorts {
-  readonly kernel: Kernel;
+export interface AgentPorts
+  extends
+    Pick<LoopPorts, 'kernel' | 'askProxyMode' | 'askProxyAbsence' | 'readListening' | 'tickMs'>,
+    DuplicateOwnerPorts {
   readonly apiserver: Apiserver;
-  readonly clock: Clock;
-  readonly logger: Logger;
   /** Where what it does is counted. */
   readonly meter: Meter;
-  readonly askProxyMode: () => Promise<string | null>;
-  /** As HostPorts has it. */
-  readonly askProxyAbsence?: AskProxyAbsence;
   readonly store: EndpointStore;
   /** Whether this host is drained, and the rule that says so to other hosts. */
   readonly drain: Pick<DrainPorts, 'store' | 'rule'>;
   /** What keepalived reads whether this node can serve. */
   readonly trackFile: TrackFile;
-  /** What listens on this host. */
-  readonly readListening: ServingPorts['readListening'];
-  /** Whether another host has an address of this one. */
-  readonly askDuplicateOwner: AskDuplicateOwner;
   /** What keepalived says of itself. */
   readonly notices: NoticeSource;
   /** Makes the source that follows the Kubernetes API and calls back at each change, see agent/api/. */
   readonly followApi: (onChange: () => void) => FollowedApi;
-  /** Makes Kubernetes events of what is worth one. */
-  readonly events: EventRecorder;
-  /** As LoopPorts has it. */
-  readonly tickMs?: number | undefined;
 }
 
 /** The loop and the probes. Syncs find the apiservers to probe; changes of their health trigger syncs. */
@@ -107,9 +92,7 @@ export class Agent {
         healthReport.report(before, after);
         metrics.healthChanged(before, after);
       },
-      onLeave: (last: EndpointHealth) => {
-        healthReport.forget(last);
-      },
+      onLeave: healthReport.forget.bind(healthReport),
       onDepartedChange: syncSoon,
     };
     this.#monitor = new UnlistedHealth(probing, { kernel, clock, report: healthReport }, config.vips);

@@ -196,14 +196,10 @@ export function listWritten({ observation, decisions }: Assessment): WritePlace[
 }
 
 /** What an assessment rests on. */
-export interface ReconcileInput {
-  readonly observation: Observation;
-  /** Null where they could not be read. */
-  readonly localRoutes: LocalRoutes | null;
-  /** Of each VIP that is balanced: what is decided is decided of these. */
-  readonly candidates: readonly VipCandidates[];
-  readonly health: HealthView;
-  readonly memory: ReconcileState;
+export interface ReconcileInput extends Pick<
+  Assessment,
+  'observation' | 'localRoutes' | 'candidates' | 'health' | 'memory'
+> {
   /** With the method `lc`, VIP texts to what was counted: null for equal weights. VIPs of which nothing is known yet are left out. */
   readonly weights?: ReadonlyMap<string, Weights | null> | undefined;
   /** See HealthSource. */

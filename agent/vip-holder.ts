@@ -212,10 +212,11 @@ export class GivenUpVips {
 export type AskDuplicateOwner = (question: LocalAddress) => Promise<DuplicateOwner | null>;
 
 /** The dependencies of asking. */
-interface DuplicateOwnerPorts {
+export interface DuplicateOwnerPorts {
   readonly askDuplicateOwner: AskDuplicateOwner;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Makes Kubernetes events of what is worth one. */
   readonly events: EventRecorder;
 }
 

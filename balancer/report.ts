@@ -276,7 +276,7 @@ function listUnknown(annotations: Readonly<Record<string, string>>): string[] {
 }
 
 /** Of a node that has done nothing yet. */
-const nothing: Omit<NodeReport, 'node'> = { programmed: {}, seats: [], mode: 'none', inUse: [] };
+const nothing: NodeStatus = { programmed: {}, seats: [], mode: 'none', inUse: [] };
 
 const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
 

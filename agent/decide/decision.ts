@@ -80,8 +80,7 @@ export interface ProxyPath {
 }
 
 /** All that the decision about one VIP rests on. */
-export interface VipFacts {
-  readonly vip: Endpoint;
+export interface VipFacts extends Pick<Decision, 'vip' | 'affinitySeconds'> {
   /** `--mode`. */
   readonly mode: Mode;
   /** `--method`. */
@@ -103,8 +102,6 @@ export interface VipFacts {
   readonly unwanted: Sourced<string> | null;
   /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
   readonly usable: Usable;
-  /** For how long a client stays with its apiserver; null for not at all. */
-  readonly affinitySeconds: number | null;
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;
   /** What else names them where nothing live does: `--endpoints`, memory, or vipnat's own rules. Null when left out. */

@@ -2,8 +2,6 @@ import {
   type Kernel,
   familyToNft,
   type IptablesDialect,
-  type LocalAddress,
-  type Forwarding,
   type Dialect,
   type UnreadRules,
   type KernelReading,
@@ -93,15 +91,12 @@ interface FamilyView {
 }
 
 /** One reading of the kernel, complete in all that is needed (I1), understood. */
-export interface Observation {
+export interface Observation extends Pick<
+  KernelReading,
+  'addresses' | 'forwarding' | 'closedDevices' | 'advertised'
+> {
   readonly rulesets: readonly Ruleset[];
   readonly nftRulesets: readonly NftRuleset[];
-  readonly addresses: readonly LocalAddress[];
-  readonly forwarding: Forwarding;
-  /** The interfaces that pass on nothing, see KernelReading; none when left out. */
-  readonly closedDevices?: readonly string[];
-  /** The interfaces that would turn deaf to router advertisements, see KernelReading. */
-  readonly advertised: readonly string[];
   /** What rules are written to, and why. */
   readonly dialect: Sourced<Dialect>;
   readonly proxyMode: Sourced<FoundProxyMode>;

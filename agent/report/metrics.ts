@@ -15,6 +15,7 @@ import { type Assessment, type Decision, isDown } from '../decide/decision.ts';
 import { isOutdated } from '../../lib/dialect.ts';
 import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';
+import type { ServingKeeper } from '../../lib/keepalived/write.ts';
 
 /** What a write was for. */
 const writeReasons = ['decision', 'repair', 'update'] as const;
@@ -105,12 +106,7 @@ export interface AgentState {
   readonly hasRuleConflict: boolean;
   /** Whether the Kubernetes API is followed, and since when; null without credentials. */
   readonly api: { readonly isFollowed: boolean; readonly since: Date } | null;
-  readonly keepalived: {
-    readonly isServing: boolean;
-    readonly isReported: boolean;
-    /** Whether keepalived follows the track file; null where that is not known. */
-    readonly isWatched: boolean | null;
-  };
+  readonly keepalived: ServingKeeper['state'];
   /** Whether the apiservers could be kept for the next start, the last time that was tried. */
   readonly isSaved: boolean;
   /** Since when its host is drained, and since when the VIPs may stay all the same; null where not. */

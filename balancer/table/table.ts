@@ -230,10 +230,7 @@ export interface TableStep {
  * Two transactions. All that packets need is in `now`. A packet that is in a chain while its rules are replaced
  * still uses what the rules before refer to: that goes `later`.
  */
-export interface TableChange {
-  readonly now: TableStep;
-  readonly later: TableStep;
-}
+export type TableChange = Readonly<Record<'now' | 'later', TableStep>>;
 
 /** A table as it is and as it shall be. */
 interface TablePair {
@@ -266,10 +263,7 @@ function withoutSets({ sets, chains }: NftTable, names: ReadonlySet<string>): Nf
   return { sets: new Map([...sets].filter(([name]) => !names.has(name))), chains };
 }
 
-interface ElementChanges {
-  readonly now: readonly ElementChange[];
-  readonly later: readonly ElementChange[];
-}
+type ElementChanges = Readonly<Record<'now' | 'later', readonly ElementChange[]>>;
 
 function diffElements({ family, seen, wanted }: TablePair, kept: ReadonlySet<string>): ElementChanges {
   const names = [...new Set([...seen.sets.keys(), ...wanted.sets.keys()])];
