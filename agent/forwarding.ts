@@ -76,24 +76,17 @@ export function findMissingSwitches(
   const { forwarding, advertised, closedDevices = [] } = observation;
   const addresses = localRoutes?.addresses ?? [];
   const closed = closedDevices.filter((device) => vips.some((vip) => isVipDevice(device, vip, addresses)));
-  const ofDevices = closed.map((device): MissingSwitch => ({
-    family: 'ipv4',
-    name: forwardingSwitch('ipv4', device),
-    command: forwardingCommand('ipv4', [], device),
-    advertised: [],
-    device,
+  const toSwitch = (family: Family, device?: string): MissingSwitch => ({
+    family,
+    name: forwardingSwitch(family, device),
+    command: forwardingCommand(family, advertised, device),
+    advertised: family === 'ipv6' ? advertised : [],
+    ...(device === undefined ? {} : { device }),
     isOwn: sysctls === 'set',
-  }));
-  const ofHost = families
-    .filter((family) => forwarding[family] === false && vips.some((vip) => vip.family === family))
-    .map((family) => ({
-      family,
-      name: forwardingSwitch(family),
-      command: forwardingCommand(family, advertised),
-      advertised: family === 'ipv6' ? advertised : [],
-      isOwn: sysctls === 'set',
-    }));
-  return [...ofHost, ...ofDevices];
+  });
+  const off = families.filter((family) => forwarding[family] === false);
+  const ofHost = off.filter((family) => vips.some((vip) => vip.family === family));
+  return [...ofHost.map((family) => toSwitch(family)), ...closed.map((device) => toSwitch('ipv4', device))];
 }
 
 /** The interface that has the VIP; where it is elsewhere, one in its subnet, by which it would come. */
