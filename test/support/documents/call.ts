@@ -1,4 +1,9 @@
-import { type CallInvocation, parseCommandLine, findCommandProblems } from '../../../cli/program.ts';
+import {
+  type CallInvocation,
+  parseCommandLine,
+  findCommandProblems,
+  runProgram,
+} from '../../../cli/program.ts';
 import { type Environment, type ConfigReading, readConfig } from '../../../config/load.ts';
 
 /** The command that a command line calls. Rejects for what only prints help. */
@@ -19,4 +24,23 @@ export async function checkCall(
   const lacking =
     command.configOptions === undefined ? [] : findCommandProblems({ ...call, command }, reading);
   return { call, reading, problems: [...call.problems, ...reading.problems, ...lacking] };
+}
+
+/** Runs a command line in this process; answers how it ended, and what it printed. */
+export async function runHere(
+  args: readonly string[],
+  environment: Environment = {},
+  onOutput?: (text: string) => void,
+): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+  let [stdout, stderr] = ['', ''];
+  const exitCode = await runProgram({
+    args,
+    environment,
+    stdout: (text) => {
+      stdout += text;
+      onOutput?.(text);
+    },
+    stderr: (text) => (stderr += text),
+  });
+  return { exitCode, stdout, stderr };
 }

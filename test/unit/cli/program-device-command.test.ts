@@ -1,7 +1,7 @@
 import { type DriverExample, writeDriverExample } from '../../support/documents/driver-example.ts';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
 import { rmSync, writeFileSync, readFileSync } from 'node:fs';
-import { runProgram } from '../../../cli/program.ts';
+import { runHere } from '../../support/documents/call.ts';
 import { join } from 'node:path';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 import { execFileSync } from 'node:child_process';
@@ -15,20 +15,12 @@ afterEach(() => {
 });
 
 async function run(action: string, words: readonly string[] = [], onOutput?: (text: string) => void) {
-  let stdout = '';
-  let stderr = '';
-  const exitCode = await runProgram({
-    args: ['device', action, '--device', example.description, '--driver', example.driver, ...words],
-    environment: {},
-    stdout: (text) => {
-      stdout += text;
-      onOutput?.(text);
-    },
-    stderr: (text) => {
-      stderr += text;
-    },
-  });
-  return { exitCode, stdout, stderr };
+  const { description, driver } = example;
+  return await runHere(
+    ['device', action, '--device', description, '--driver', driver, ...words],
+    {},
+    onOutput,
+  );
 }
 
 const web = () => join(example.folder, 'web.yaml');

@@ -1,7 +1,7 @@
 import { describe, test, expect } from '@jest/globals';
 import { print, readWords } from '../../../support/manifest/printing.ts';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
-import { runProgram } from '../../../../cli/program.ts';
+import { runHere } from '../../../support/documents/call.ts';
 import { readFileSync, mkdirSync, symlinkSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { toSystemdFiles, toPackagedSystemdFiles } from '../../../../cli/manifest/agent.ts';
@@ -65,23 +65,14 @@ describe('--directory', () => {
     root = path;
   });
 
-  const write = async (more: readonly string[] = []) => {
-    let [stdout, stderr] = ['', ''];
-    const exitCode = await runProgram({
-      args: ['manifest', ...words, ...more, '--directory', root],
-      environment: {},
-      stdout: (text) => (stdout += text),
-      stderr: (text) => (stderr += text),
-    });
-    return { exitCode, stdout, stderr };
-  };
+  const write = (...more: readonly string[]) => runHere(['manifest', ...words, ...more, '--directory', root]);
 
   test('has the files written below it, and written again by another configuration', async () => {
     expect(await write()).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining(`${root}/${unit}\n`),
     });
-    expect((await write(['--mode', 'direct'])).exitCode).toBe(0);
+    expect((await write('--mode', 'direct')).exitCode).toBe(0);
     const text = readFileSync(join(root, unit), 'utf8');
     expect(text).toMatch(/^# vipnat manifest systemd /);
     expect(text).toContain(' --mode=direct\n');
