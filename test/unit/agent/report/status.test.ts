@@ -42,26 +42,33 @@ async function read(kernel: FakeKernel, isAgentRunning = true): Promise<HostStat
   });
 }
 
+/** What is told without connections, by what probes found. */
+async function readBare(kernel: FakeKernel, more: Partial<HostStatus> = {}) {
+  const { assessment, ...status } = await read(kernel);
+  const found = { ...status, flows: new Map(), keepalived: new Map(), ...more };
+  return (health: HostStatus['assessment']['health']) => toHostStatus({ ...assessment, health }, found);
+}
+
+/** Nothing but the assessment. */
+const findings = { drops: [], unread: [], config: ordinaryConfig, agent: null, flags: '--vip=10.0.0.50' };
+
 describe('one screen', () => {
-  test('says since when the host is drained, and what ends that; JSON too', async () => {
-    const status = await read(createHost());
-    expect(formatStatus(status)).not.toContain('drained');
-    const since = new Date('2026-11-23T10:00:00.000Z');
-    const drained = { ...status, drain: { since, vipStaysSince: null } };
-    expect(formatStatus(drained)).toMatch(
-      /^drained +since 2026-11-23T10:00:00\.000Z · no new connections .*\n? *.*vipnat undrain ends it$/m,
-    );
-    const now = new Date('2026-11-24T10:00:00.000Z');
-    expect(JSON.parse(formatStatusJson(drained, 'm1', now))).toMatchObject({
-      drainedSince: '2026-11-23T10:00:00.000Z',
-      vipStaysSince: null,
+  const since = new Date('2026-11-23T10:00:00.000Z');
+  test.each<[string, HostStatus['drain'], RegExp]>([
+    ['is not drained', null, /^(?!.*drained)/],
+    [
+      'is drained since when, and what ends that',
+      { since, vipStaysSince: null },
+      / drained since 2026-11-23T10:00:00\.000Z · no new connections .* vipnat undrain ends it /,
+    ],
+    ['may keep the VIP', { since, vipStaysSince: since }, /the VIP may stay: no other host took it/],
+  ])('says that the host %s; JSON too', async (_, drain, words) => {
+    const status = { ...(await read(createHost())), drain };
+    expect(formatStatus(status).replaceAll(/\s+/g, ' ')).toMatch(words);
+    expect(JSON.parse(formatStatusJson(status, 'm1', since))).toMatchObject({
+      drainedSince: drain?.since.toISOString() ?? null,
+      vipStaysSince: drain?.vipStaysSince?.toISOString() ?? null,
     });
-    const kept = { ...status, drain: { since, vipStaysSince: since } };
-    expect(formatStatus(kept).replaceAll(/\s+/g, ' ')).toContain('the VIP may stay: no other host took it');
-    expect(JSON.parse(formatStatusJson(kept, 'm1', now))).toMatchObject({
-      vipStaysSince: since.toISOString(),
-    });
-    expect(JSON.parse(formatStatusJson(status, 'm1', now))).toMatchObject({ drainedSince: null });
   });
 
   test('has shares of new connections while they differ; JSON has them always', async () => {
@@ -115,9 +122,8 @@ drift       none
   ])('leads with it that every apiserver %s, in red, where one alone does not', async (_, one, word) => {
     const kernel = createHost();
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-    const { assessment, ...found } = { ...(await read(kernel)), flows: new Map(), keepalived: new Map() };
-    const see = (bad: readonly string[]) =>
-      toHostStatus({ ...assessment, health: new Map(bad.map((text) => [text, one])) }, found);
+    const bare = await readBare(kernel);
+    const see = (bad: readonly string[]) => bare(new Map(bad.map((text) => [text, one])));
     const first = (status: HostStatus) =>
       formatStatus(status, { ...plainScreen, isColoured: true }).split('\n')[0];
     expect(first(see(three))).toMatch(
@@ -125,24 +131,13 @@ drift       none
     );
     expect(formatStatus(see(three))).toMatch(new RegExp(`^  10\\.77\\.0\\.12:6443 +${word} `, 'm'));
     expect(first(see(three.slice(1)))).toMatch(/held by this node · .*in sync/);
-    expect([isInTrouble(see(three)), isInTrouble(see(three.slice(1))), isInTrouble(see([]))]).toEqual([
-      true,
-      true,
-      false,
-    ]);
-    const { health } = see(three).assessment;
-    const check = (screen = plainScreen) =>
-      formatCheck(
-        {
-          assessment: { ...assessment, health },
-          ...{ drops: [], unread: [], config: ordinaryConfig, agent: null, flags: '' },
-        },
-        screen,
-      );
-    expect(check().split('\n')[0]).toMatch(
+    expect([three, three.slice(1), []].map((bad) => isInTrouble(see(bad)))).toEqual([true, true, false]);
+    const { assessment } = see(three);
+    expect(formatCheck({ ...findings, assessment }).split('\n')[0]).toMatch(
       /^10\.0\.0\.50:6443: NO APISERVER IS READY, all 3 stay in use\. .*in sync/,
     );
-    expect(check({ ...plainScreen, isColoured: true })).not.toContain('\u001b[32m');
+    const coloured = formatCheck({ ...findings, assessment }, { ...plainScreen, isColoured: true });
+    expect(coloured).not.toContain('\u001b[32m');
   });
 
   test('says in its first line that the rules are not as they should be, and names each difference', async () => {
@@ -163,31 +158,21 @@ drift       none
   });
 
   const livenessOnly = '/readyz answers 401 without credentials, and vipnat has none';
+  const unconfirmedFailure = 'no answer to TCP connects';
   test.each([
-    [
-      'looks bad and is kept in use',
-      { unconfirmedFailure: 'no answer to TCP connects' },
-      'no answer to TCP connects',
-      'suspected',
-    ],
-    ['shows only that it lives', { livenessOnly }, `liveness only: ${livenessOnly}`, 'ready'],
-  ])('says it of an apiserver that %s', async (_, detail, said, word) => {
-    const { assessment, ...found } = {
-      ...(await read(createHost())),
-      flows: new Map(),
-      keepalived: new Map(),
-    };
+    ['looks bad and is kept in use', { unconfirmedFailure }, `suspected ${unconfirmedFailure}`],
+    ['shows only that it lives', { livenessOnly }, `ready liveness only: ${livenessOnly}`],
+  ])('says it of an apiserver that %s', async (_, detail, said) => {
+    const see = await readBare(createHost());
     const one = { state: 'ready', reason: '', staleConnections: 'none', ...detail } as const;
-    const health = new Map([[three[1] ?? '', one]]);
-    const lines = formatStatus(toHostStatus({ ...assessment, health }, found)).split('\n');
-    expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ${word} ${said}`);
+    const lines = formatStatus(see(new Map([[three[1] ?? '', one]]))).split('\n');
+    expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ${said}`);
   });
 
   test("tells keepalived's own word for its state, and since when", async () => {
-    const { assessment, ...found } = { ...(await read(createHost())), flows: new Map() };
     const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
     const activity = { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived };
-    const status = toHostStatus(assessment, { ...found, activity, keepalived: new Map() });
+    const status = (await readBare(createHost(), { activity }))(new Map());
     expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
     expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
       vips: [{ keepalived: { running: true, state: 'FAULT' } }],
@@ -207,18 +192,18 @@ drift       none
 
   test.each([false, true])(
     'lists not what is missing where nothing is; an agent runs: %s',
-    async (isAgentHere) => {
-      const status = await read(createHost(), isAgentHere);
+    async (isHere) => {
+      const status = await read(createHost(), isHere);
       const text = formatStatus(status).replaceAll(/\s+/g, ' ');
-      expect(
-        text.includes('agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next'),
-      ).toBe(!isAgentHere);
-      expect(text.includes('drift no rule of vipnat is here')).toBe(!isAgentHere);
-      const agent = isAgentHere ? { pid: 812 } : null;
-      const findings = { drops: [], unread: [], config: ordinaryConfig, agent, flags: '--vip=10.0.0.50' };
-      const check = formatCheck({ ...findings, assessment: status.assessment });
-      expect((check.match(/drift:/g) ?? []).length > 1).toBe(isAgentHere);
-      expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isAgentHere);
+      const next = 'agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next';
+      expect([text.includes(next), text.includes('drift no rule of vipnat is here')]).toEqual([
+        !isHere,
+        !isHere,
+      ]);
+      const agent = isHere ? { pid: 812 } : null;
+      const check = formatCheck({ ...findings, agent, assessment: status.assessment });
+      expect((check.match(/drift:/g) ?? []).length > 1).toBe(isHere);
+      expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
     },
   );
 
@@ -288,26 +273,17 @@ vrrp_instance B {
 }
 `;
 
-  test('is the one with its address', () => {
-    expect(findInstance(text, '10.0.0.50')).toEqual({ vrid: 51, priority: 110 });
-    expect(findInstance(text, '10.0.0.5')).toEqual({ vrid: 7, priority: null });
+  test.each([
+    ['10.0.0.50', { vrid: 51, priority: 110 }],
+    ['10.0.0.5', { vrid: 7, priority: null }],
+    ['10.0.0.51', null],
+  ])('is the one with its address, if there is one: %s', (address, instance) => {
+    expect(findInstance(text, address)).toEqual(instance);
   });
 
   test('is looked for where keepalived was told to look, however that is written', () => {
-    const before = [
-      '',
-      '-Dl',
-      '-p x',
-      '-px',
-      '--pid x',
-      '--pi=-f',
-      '-t',
-      '-t-f/no',
-      '-g/f',
-      '-i-f',
-      '-f /no',
-    ];
-    const named = ['-f F', '-fF', '-nlf F', '-DPfF', '--use-file F', '--use-file=F', '--us F', '--use-f=F'];
+    const before = '|-Dl|-p x|-px|--pid x|--pi=-f|-t|-t-f/no|-g/f|-i-f|-f /no'.split('|');
+    const named = '-f F|-fF|-nlf F|-DPfF|--use-file F|--use-file=F|--us F|--use-f=F'.split('|');
     const after = ['', '-nlP', '--vrrp', '-i /x', '-- -f /no'];
     const files = ['/etc/a.conf', '/run/b/a.conf', 'a.conf', './a.conf', '../b/a.conf'];
     const lines = before.flatMap((first) => after.map((last) => [first, last] as const));
@@ -332,15 +308,8 @@ vrrp_instance B {
         10.0.0.13 # m3
       }
     }`;
-    expect(findWire(unicast)).toEqual({
-      masters: ['10.0.0.11', '10.0.0.12', '10.0.0.13'],
-      advertSeconds: 0.3,
-    });
+    const masters = ['10.0.0.11', '10.0.0.12', '10.0.0.13'];
+    expect(findWire(unicast)).toEqual({ masters, advertSeconds: 0.3 });
     expect(findWire(text)).toEqual({ masters: [], advertSeconds: null });
-  });
-
-  test('is none where no instance has it', () => {
-    expect(findInstance(text, '10.0.0.51')).toBeNull();
-    expect(findInstance('', '10.0.0.50')).toBeNull();
   });
 });
