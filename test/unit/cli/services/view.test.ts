@@ -106,14 +106,19 @@ describe('a Service', () => {
     });
   });
 
-  test('that works says what its condition has to say all the same', () => {
-    const condition = { status: 'True', reason: 'OutsidePool', message: 'The Service keeps it.' };
-    const services = [withCondition(condition, publish('10.0.9.10'))];
-    expect(judge({ ...works, services })).toMatchObject({ state: 'ready', why: 'The Service keeps it' });
-  });
-
-  test('works while one node with its pods answers', () => {
-    expect(judge({ ...works, ...behind('w2') })).toMatchObject({ state: 'ready' });
+  const outside = { status: 'True', reason: 'OutsidePool', message: 'The Service keeps it.' };
+  const said = [withCondition(outside, publish('10.0.9.10'))];
+  test.each<[string, Partial<ServiceObjects>, object]>([
+    ['and says what its condition has to say', { services: said }, { why: 'The Service keeps it' }],
+    ['while one node with its pods answers', behind('w2'), { why: null }],
+    ['while its last pod still answers, which ends', sliceOf(['serving', 'w1']), { why: null }],
+    [
+      'while no controller leads, which is trouble',
+      { leases: [makeElection(16), w1()] },
+      { isTrouble: true },
+    ],
+  ])('works %s', (_, parts, found) => {
+    expect(judge({ ...works, ...parts })).toMatchObject({ state: 'ready', ...found });
   });
 
   test.each(
@@ -162,12 +167,6 @@ describe('a Service', () => {
     expect(judge({ services: [stuck] })).toMatchObject({ state: 'leaving', why: 'No edge' });
   });
 
-  test('that ends still works where its last pod still answers', () => {
-    expect(judge({ ...works, slices: [makeSlice(key, [['serving', 'w1']])] })).toMatchObject({
-      state: 'ready',
-    });
-  });
-
   test.each([
     { metadata: { deletionTimestamp: ago(5) } },
     { spec: { type: 'ClusterIP', loadBalancerClass: null } },
@@ -209,11 +208,6 @@ describe('a Service', () => {
     });
     expect(judge({ ...works, virtualIps: [former] })).toMatchObject({ reason: 'NoVirtualIP' });
   });
-});
-
-test('without a controller that leads something is wrong, even where all Services work', () => {
-  const leases = [makeElection(16), w1()];
-  expect(judge({ ...works, leases })).toMatchObject({ state: 'ready', isTrouble: true });
 });
 
 test('a pool that is gone has no seat for the address', () => {
