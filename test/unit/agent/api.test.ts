@@ -59,19 +59,6 @@ test('what the API lists and no apiserver can be at gets no connection, and is s
   ]);
 });
 
-test('an API that lists more than any control plane has is not believed', async () => {
-  const host = await play('api m1 m2 m3; wait 2000');
-  host.running.api.list(
-    'ipv4',
-    Array.from({ length: 101 }, (_, index) => `10.78.0.${index + 1}:6443`),
-  );
-  await host.clock.advance(2000);
-  expect(host.targets).toBe('proxy');
-  expect(host.lines('warn')).toEqual([
-    `the list names 101 apiservers, more than a control plane has. vipnat uses no apiserver of this list (${source})`,
-  ]);
-});
-
 describe('the reason', () => {
   const said = (more: Partial<ApiView> = {}): ClusterApi => ({
     getView: () => ({

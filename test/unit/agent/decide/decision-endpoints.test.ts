@@ -104,12 +104,12 @@ describe('what can be no apiserver of a VIP', () => {
     );
   });
 
-  test('ten thousand: a source with that many is not one of apiservers, and the next one is asked', () => {
-    const many = Array.from({ length: 10_000 }, (_, index) => ({ ...first, port: index + 1 }));
+  test('a hundred and one: a source with that many is not one of apiservers, and the next one is asked', () => {
+    const many = Array.from({ length: 101 }, (_, index) => ({ ...first, port: index + 1 }));
     const { value, refused } = chooseEndpoints({ ...all, kubeProxy: { value: many, seenIn: 'kube-proxy' } });
     expect(value).toEqual([second]);
     expect(refused).toEqual([
-      'the list names 10000 apiservers, more than a control plane has. vipnat uses no apiserver of this list (kube-proxy)',
+      'the list names 101 apiservers, more than a control plane has. vipnat uses no apiserver of this list (kube-proxy)',
     ]);
   });
 
