@@ -199,30 +199,23 @@ const withModules = (...states: readonly ModuleState[]): Partial<HostFacts> => (
     [conntrackLoose, '1'],
   ]),
 });
-const found = async (facts: Partial<HostFacts>) => await find('ipvs-modules-missing', facts);
+const nameEnds = (name: string): unknown => expect.stringMatching(` no ${name}$`);
+const absent = withModules('absent', 'absent', 'absent');
+const unknown = withModules('unknown', 'unknown', 'unknown');
+const sysctls = new Map([...(unknown.sysctls ?? []), [conntrackMax, '100'] as const]);
 
-test('a kube-proxy that is told to run in ipvs mode is missed its modules by name', async () => {
-  expect(await found(withModules('absent', 'absent', 'absent'))).toMatchObject(
-    ipvsModules.map((name) => ({ level: 'fail', title: expect.stringMatching(` no ${name}$`) })),
-  );
-});
-
-test('ip_vs that can be loaded is loaded, and the kernel loads the others itself', async () => {
-  expect(await found(withModules('loadable', 'loadable', 'loadable'))).toMatchObject([
-    { level: 'fail', remedy: expect.arrayContaining(['modprobe ip_vs']) },
-  ]);
-});
-
-test('what a kernel without a folder of modules shows by its files is there', async () => {
-  const facts = withModules('unknown', 'unknown', 'unknown');
-  const sysctls = new Map([...(facts.sysctls ?? []), [conntrackMax, '100'] as const]);
-  expect(await found({ ...facts, sysctls, ...withServer })).toEqual([]);
-  expect(await found({ ...facts, sysctls, ipvs: { value: '' } })).toMatchObject([{ level: 'skipped' }]);
-});
-
-test('nobody misses them in another mode', async () => {
-  const facts = withModules('absent', 'absent', 'absent');
-  expect(await found({ ...facts, ...withProcesses() })).toEqual([]);
+test.each<[string, Partial<HostFacts>, readonly object[]]>([
+  ['absent are named', absent, ipvsModules.map((name) => ({ level: 'fail', title: nameEnds(name) }))],
+  [
+    'loadable are loaded by ip_vs: the kernel loads the others itself',
+    withModules('loadable', 'loadable', 'loadable'),
+    [{ level: 'fail', remedy: expect.arrayContaining(['modprobe ip_vs']) }],
+  ],
+  ['shown by their files alone are there', { ...unknown, sysctls, ...withServer }, []],
+  ['unknown are not checked', { ...unknown, sysctls, ipvs: { value: '' } }, [{ level: 'skipped' }]],
+  ['absent are missed by nobody in another mode', { ...absent, ...withProcesses() }, []],
+])('modules of a kube-proxy in ipvs mode that are %s', async (_, facts, told) => {
+  expect(await find('ipvs-modules-missing', facts)).toMatchObject(told);
 });
 
 const left = { address: '10.0.0.99', device: 'eth0', source: '10.0.0.11', isOwn: true };
