@@ -126,58 +126,39 @@ function forge(endpoints: readonly string[]): string {
   });
 }
 
+const notOurs = 'is not a file of vipnat';
+const nobodyAt = (address: string) => `names "${address}:6443", which cannot be the address of an apiserver`;
+const edited = text.replace('10.0.0.12', '10.0.0.66');
+const foreign = ['null', '[]', '"text"', '{}', '{"version":1}', '{"version":0}'];
+const unfit = '0.0.0.0 127.0.0.1 169.254.1.1 224.0.0.1 255.255.255.255 m1.example'.split(' ');
+const wrong = [...unfit, '10.0.0.1 -j ACCEPT'];
+const loopback = { family: 'ipv4', address: '127.0.0.1', port: 6443 } as const;
+const many = Array.from({ length: 101 }, (_, index) => `10.0.1.${index}`);
+
 describe('the file of the last known apiservers', () => {
-  test('says who was an apiserver before, as long as that could be one', () => {
+  test('says who was an apiserver before', () => {
     const former = [toEndpoint('10.0.0.9:6443')];
     expect(parseEndpointFile(formatEndpointFile({ ...savedFile, former }))).toEqual({ ...savedFile, former });
-    const odd = [{ family: 'ipv4', address: '127.0.0.1', port: 6443 } as const];
-    expect(parseEndpointFile(formatEndpointFile({ ...savedFile, former: odd }))).toBe(
-      'names "127.0.0.1:6443", which cannot be the address of an apiserver',
-    );
   });
 
   test('cut off anywhere, it says nothing', () => {
-    expect(parseEndpointFile('')).toBe('is empty');
     for (let length = 1; length < text.length; length += 1) {
       expect(parseEndpointFile(text.slice(0, length))).toBe('is cut off, or is not a file of vipnat');
     }
   });
 
-  test('with an apiserver changed by hand, it is refused by its checksum', () => {
-    expect(parseEndpointFile(text.replace('10.0.0.12', '10.0.0.66'))).toBe(
-      'is damaged or was edited: its checksum does not match',
-    );
-  });
-
-  test('of a newer version, it says so', () => {
-    expect(parseEndpointFile('{"version":2,"anything":true}\n')).toBe('is from a newer vipnat (version 2)');
-  });
-
-  test.each(['null\n', '[]\n', '"text"\n', '{}\n', '{"version":1}\n', '{"version":0}\n'])(
-    'of somebody else, it is refused: %j',
-    (foreign) => {
-      expect(parseEndpointFile(foreign)).toBe('is not a file of vipnat');
-    },
-  );
-
-  test.each([
-    '0.0.0.0',
-    '127.0.0.1',
-    '169.254.1.1',
-    '224.0.0.1',
-    '255.255.255.255',
-    'm1.example',
-    '10.0.0.1 -j ACCEPT',
-  ])('no rule comes of %s, though the checksum is right', (address) => {
-    expect(parseEndpointFile(forge(['10.0.0.11', address]))).toBe(
-      `names "${address}:6443", which cannot be the address of an apiserver`,
-    );
-  });
-
-  test('more apiservers than anybody runs are refused', () => {
-    const many = Array.from({ length: 101 }, (_, index) => `10.0.1.${index}`);
-    expect(parseEndpointFile(forge(many))).toBe('is not a file of vipnat');
-    expect(parseEndpointFile(forge([]))).toBe('is not a file of vipnat');
+  test.each<readonly [string, string, string]>([
+    ['empty', '', 'is empty'],
+    ['edited', edited, 'is damaged or was edited: its checksum does not match'],
+    ['of a newer version', '{"version":2,"anything":true}\n', 'is from a newer vipnat (version 2)'],
+    ...foreign.map((json) => [json, `${json}\n`, notOurs] as const),
+    // Whoever makes one of these knows the checksum.
+    ['of more than anybody runs', forge(many), notOurs],
+    ['of nobody', forge([]), notOurs],
+    ['with a former one', formatEndpointFile({ ...savedFile, former: [loopback] }), nobodyAt('127.0.0.1')],
+    ...wrong.map((address) => [address, forge(['10.0.0.11', address]), nobodyAt(address)] as const),
+  ])('is refused: %s', (_, content, complaint) => {
+    expect(parseEndpointFile(content)).toBe(complaint);
   });
 });
 
