@@ -62,27 +62,6 @@ describe('a reset that takes 3 s', () => {
   });
 });
 
-describe('an agent that is stopped', () => {
-  test('waits for the reset under way, and begins no other', async () => {
-    const { clock, kernel, running } = await play('delay connections 3000; m3 silent; wait 1000', both);
-    let isStopped = false;
-    const stopping = running.agent.stop().then(() => (isStopped = true));
-    await clock.advance(1000);
-    expect(isStopped).toBe(false);
-    await clock.advance(3000);
-    await stopping;
-    const { resetCalls } = kernel;
-    await clock.advance(60_000);
-    expect([kernel.resetCalls, clock.pending]).toEqual([resetCalls, 0]);
-  });
-
-  test('leaves no try that is still to come', async () => {
-    // The probes under way give up first.
-    const { clock } = await play(`${failOften} m3 silent; wait 3000; stop; wait 10000`);
-    expect(clock.pending).toBe(0);
-  });
-});
-
 const minuteMs = 60_000;
 
 /** The kernel knows a connection to the third. */
@@ -224,11 +203,26 @@ describe('connections are counted', () => {
   });
 });
 
-test('an agent that is stopped counts and probes no more', async () => {
-  const { kernel, sent, clock } = await play('proxy m1 m2; wait 3000; stop', open);
-  const { counts } = kernel;
-  sent.clear();
-  await clock.advance(10 * minuteMs);
-  expect([kernel.counts, clock.pending]).toEqual([counts, 0]);
-  expect(sent.to(toText('m3')).connects).toEqual([]);
+describe('an agent that is stopped', () => {
+  test('waits for the reset under way, and begins no other', async () => {
+    const stopping =
+      'delay connections 3000; m3 silent; wait 1000; stopping; wait 1000; not over; wait 3000; over';
+    const { clock, kernel } = await play(stopping, both);
+    const { resetCalls } = kernel;
+    await clock.advance(60_000);
+    expect([kernel.resetCalls, clock.pending]).toEqual([resetCalls, 0]);
+  });
+
+  testAgent({
+    // The probes under way give up first.
+    'leaves no try that is still to come': `${failOften} m3 silent; wait 3000; stop; wait 10000; idle`,
+  });
+
+  testAgent(
+    {
+      'counts and probes no more':
+        'proxy m1 m2; wait 3000; counted 1; stop; wait 600000; counted 1; idle; m3 unprobed',
+    },
+    open,
+  );
 });

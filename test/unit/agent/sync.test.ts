@@ -72,19 +72,14 @@ describe('triggers', () => {
     expect(kernel.reads - reads).toBe(1);
   });
 
-  test('that come during a look are followed by another one soon', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    syncKubeProxy(kernel, nft, three);
-    startAgent({ clock, kernel, answerMs: 200 });
-    await clock.advance(5000);
-    kernel.trigger('nft-generation');
-    await clock.advance(100);
-    // The look has read, and waits for kube-proxy's answer.
-    kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
-    await clock.advance(1000);
-    expect(kernel.show('ipv4', 'nft')).toMatch(/-A PREROUTING .*-j VIPNAT\n/);
-  });
+  testAgent(
+    {
+      // The look has read, and waits for kube-proxy's answer.
+      'that come during a look are followed by another one soon':
+        'hooked; look; wait 100; unhook; unhooked; wait 1000; hooked',
+    },
+    { world: { answerMs: 200 } },
+  );
 
   test('where something writes all the time, looks get rarer, and a quiet second later they come at once again', async () => {
     const { clock, kernel } = await play('wait 0');
@@ -159,22 +154,11 @@ describe('a failure', () => {
 });
 
 describe('an agent that is stopped', () => {
-  test('ends the write under way first, and leaves the rules (I8)', async () => {
-    const { clock, running } = await play(
-      'before; proxy m1 m2 m3; hang iptables-nft-restore; start; wait 1000',
-    );
-    let isStopped = false;
-    const stopping = running.agent.stop().then(() => (isStopped = true));
-    await clock.advance(5000);
-    expect(isStopped).toBe(false);
-    await clock.advance(5000);
-    await stopping;
-    expect(clock.pending).toBe(0);
-  });
-
-  test('keeps silent and idle afterwards', async () => {
-    const { clock } = await play('stop; mark; unhook; wait 120000; unhooked; no line; writes 0');
-    expect(clock.pending).toBe(0);
+  testAgent({
+    'ends the write under way first, and leaves the rules (I8)':
+      'before; proxy m1 m2 m3; hang iptables-nft-restore; start; wait 1000; stopping; wait 5000; not over; wait 5000;' +
+      'over; idle',
+    'keeps silent and idle afterwards': 'stop; mark; unhook; wait 120000; unhooked; no line; writes 0; idle',
   });
 });
 

@@ -116,6 +116,7 @@ function listFaults({ kernel }: Host): Verbs {
 
 /** How agents come and go. */
 function listLives(host: Host, world?: AgentWorld): Verbs {
+  let isOver = false;
   return {
     start: () => host.start(world),
     stop: () => host.running.agent.stop(),
@@ -125,6 +126,10 @@ function listLives(host: Host, world?: AgentWorld): Verbs {
       await ending;
       expect(host.clock.pending).toBe(0);
     },
+    /** It is told to stop, and nobody waits for that. */
+    stopping: () => void host.running.agent.stop().then(() => (isOver = true)),
+    '(not )?over': (not = '') => [isOver, not === ''],
+    idle: () => [host.clock.pending, 0],
     kill: () => {
       host.kill();
     },
