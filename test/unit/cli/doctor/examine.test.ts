@@ -132,46 +132,40 @@ test('the VIP is held twice when it is here and another host answers for it that
   expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'fail' }]);
 });
 
-describe('the VIP that is on no interface of this host', () => {
-  const absent = async (changes: Partial<HostFacts>) => await tell({ ...(await withoutVip()), ...changes });
-  const answer = (kind: 'refused' | 'silent') => ({ vipHolderAnswers: new Map([['10.77.0.50', { kind }]]) });
-  const unreachable = {
-    vipHolderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
-  };
+const answer = (kind: 'refused' | 'silent') => ({ vipHolderAnswers: new Map([['10.77.0.50', { kind }]]) });
+const unreachable = {
+  vipHolderAnswers: new Map([['10.77.0.50', { kind: 'unreachable', code: 'EHOSTUNREACH' } as const]]),
+};
+const silent = answer('silent');
+const adverts = { value: [advert] };
+const unasked = { linkHolders: { unknown: 'asking the kernel is not permitted' } };
+const strange: unknown = expect.stringContaining('10.77.0.12, MAC 02:42:0a:4d:00:0c');
 
-  test('is somewhere when a host refuses a connection to it, or advertises it', async () => {
-    expect(await absent(answer('refused'))).toEqual([]);
-    expect(await absent({ ...answer('silent'), adverts: { value: [advert] } })).toEqual([]);
-  });
-
-  test('is nowhere when nobody does, which is less sure when adverts were not listened to', async () => {
-    expect(await absent(unreachable)).toMatchObject([{ code: 'vip-nowhere', level: 'fail' }]);
-  });
-
-  test('may be somewhere when its network cannot be asked, whatever a firewall answered', async () => {
-    const told = await absent({
-      ...unreachable,
-      linkHolders: { unknown: 'asking the kernel is not permitted' },
-    });
-    expect(told).toMatchObject([
+test.each<[string, Partial<HostFacts>, readonly object[]]>([
+  ['is somewhere when a host refuses a connection to it', answer('refused'), []],
+  ['is somewhere when a host advertises it', { ...silent, adverts }, []],
+  ['is nowhere when nobody does', unreachable, [{ code: 'vip-nowhere', level: 'fail' }]],
+  [
+    'may be somewhere when its network cannot be asked, whatever a firewall answered',
+    { ...unreachable, ...unasked },
+    [
       { code: 'vip-nowhere', level: 'warn' },
       { code: 'vip-held-without-vrrp', level: 'skipped' },
-    ]);
-  });
-
-  test.each(['silent', 'unreachable'] as const)(
-    'is held by whoever answers on its network, also behind a firewall that lets a connect be %s',
-    async (kind) => {
-      const asked = kind === 'silent' ? answer(kind) : unreachable;
-      expect(await absent({ ...asked, linkHolders, adverts: { value: [advert] } })).toEqual([]);
-    },
-  );
-
-  test('is held by a host that sends no VRRP, when it answers and nobody advertises it', async () => {
-    const told = await absent({ linkHolders });
-    expect(told).toMatchObject([{ code: 'vip-held-without-vrrp', level: 'warn' }]);
-    expect(told[0]).toMatchObject({ title: expect.stringContaining('10.77.0.12, MAC 02:42:0a:4d:00:0c') });
-  });
+    ],
+  ],
+  [
+    'is held by whoever answers on its network, though a connect is silent',
+    { ...silent, linkHolders, adverts },
+    [],
+  ],
+  ['is so behind a firewall that refuses, too', { ...unreachable, linkHolders, adverts }, []],
+  [
+    'is held by a host that sends no VRRP, when it answers and nobody advertises it',
+    { linkHolders },
+    [{ code: 'vip-held-without-vrrp', level: 'warn', title: strange }],
+  ],
+])('the VIP that is on no interface of this host %s', async (_, changes, told) => {
+  expect(await tell({ ...(await withoutVip()), ...changes })).toMatchObject(told);
 });
 
 test('a handover is no double: one gives up before the other begins', async () => {
