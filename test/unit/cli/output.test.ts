@@ -14,33 +14,23 @@ const failed = new VipnatError('TOOL_FAILED', 'iptables-restore failed: line 3',
   details: '*nat\nCOMMIT\n',
 });
 
-test('a failure is one line with its code, and its exit status that of its code', () => {
-  expect(formatError(failed, plain)).toEqual({
-    text: 'vipnat: [TOOL_FAILED] iptables-restore failed: line 3\n',
-    exitCode: 1,
-  });
-  expect(formatError(new VipnatError('CONFIG_INVALID', 'a\nb'), plain)).toEqual({
-    text: 'vipnat: [CONFIG_INVALID] a\nvipnat: [CONFIG_INVALID] b\n',
-    exitCode: 78,
-  });
-});
-
-test("at debug the tool's own words follow", () => {
-  expect(formatError(failed, debug).text).toBe(
-    'vipnat: [TOOL_FAILED] iptables-restore failed: line 3\n*nat\nCOMMIT\n',
-  );
-});
-
-test.each([new TypeError('x is not\na function'), 'x is not a function'])(
-  'anything else is a bug, in one line that asks for a report',
-  (error) => {
-    const { text, exitCode } = formatError(error, plain);
-    expect(text).toMatch(
-      /^vipnat: \[INTERNAL_ERROR\] x is not a function\. This is a bug\. .*--log-level debug\n$/,
-    );
-    expect(exitCode).toBe(1);
-  },
+const line = 'vipnat: [TOOL_FAILED] iptables-restore failed: line 3\n';
+const lines = 'vipnat: [CONFIG_INVALID] a\nvipnat: [CONFIG_INVALID] b\n';
+const isBug: unknown = expect.stringMatching(
+  /^vipnat: \[INTERNAL_ERROR\] x is not a function\. This is a bug\. .*--log-level debug\n$/,
 );
+const hasStack: unknown = expect.stringMatching(/\[INTERNAL_ERROR\] x\nTypeError: x\n +at /);
+
+test.each<[string, unknown, typeof plain, unknown, number]>([
+  ['a failure is one line with its code', failed, plain, line, 1],
+  ['several are a line each', new VipnatError('CONFIG_INVALID', 'a\nb'), plain, lines, 78],
+  ["at debug the tool's own words follow", failed, debug, `${line}*nat\nCOMMIT\n`, 1],
+  ['anything else is a bug, in one line', new TypeError('x is not\na function'), plain, isBug, 1],
+  ['so is what is no error', 'x is not a function', plain, isBug, 1],
+  ['at debug a bug shows its stack', new TypeError('x'), debug, hasStack, 1],
+])('%s, with the exit status of its code', (_, error, form, text, exitCode) => {
+  expect(formatError(error, form)).toEqual({ text, exitCode });
+});
 
 test.each([
   "EMFILE: too many open files, open '/opt/vipnat/vendor/winston.js'",
@@ -52,10 +42,6 @@ test.each([
     `vipnat: [DESCRIPTORS_EXHAUSTED] ${message.replace('..', '')}. Raise the limit of open files: this process's (ulimit -n, LimitNOFILE= of a unit) or the host's (sysctl fs.file-max)\n`,
   );
   expect(exitCode).toBe(1);
-});
-
-test('at debug a bug shows its stack', () => {
-  expect(formatError(new TypeError('x'), debug).text).toMatch(/\[INTERNAL_ERROR\] x\nTypeError: x\n +at /);
 });
 
 describe('where the log is JSON', () => {
