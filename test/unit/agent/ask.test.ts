@@ -32,6 +32,9 @@ const agentFlags = {
 
 const everything =
   "the running agent (pid 903) has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443' --mode=direct '--endpoints=10.0.0.11:6443,[fd00::11]:6443' --probe-interval=100ms";
+const allTaken = `${everything}, and all its virtual IPs are taken`;
+const given =
+  "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, but the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'";
 const [both, other] = ['10.0.0.50 fd00::50', '10.0.0.50 10.0.0.60'];
 
 describe('beside a running agent', () => {
@@ -53,26 +56,9 @@ describe('beside a running agent', () => {
   test.each([
     ['nothing is said where all are the same', ['10.0.0.50', 'fd00::50'], both, []],
     ['nothing is said where they are in another order', ['fd00::50', '10.0.0.50'], both, []],
-    [
-      'all are looked at for the first',
-      ['10.0.0.50'],
-      both,
-      [`${everything}, and all its virtual IPs are taken`],
-    ],
-    [
-      'all are looked at for the second',
-      ['fd00::50'],
-      both,
-      [`${everything}, and all its virtual IPs are taken`],
-    ],
-    [
-      'one that the agent does not have is judged as given, and is named',
-      ['10.0.0.50', '10.0.0.60'],
-      other,
-      [
-        "--vip=10.0.0.50:6443 --vip=10.0.0.60:6443 is taken, but the running agent has --vip=10.0.0.50:6443 '--vip=[fd00::50]:6443'",
-      ],
-    ],
+    ['all are looked at for the first', ['10.0.0.50'], both, [allTaken]],
+    ['all are looked at for the second', ['fd00::50'], both, [allTaken]],
+    ['one that the agent lacks is judged as given, and named', ['10.0.0.50', '10.0.0.60'], other, [given]],
   ])('of the virtual IPs that are given: %s', async (_, vip, taken, expected) => {
     const { reading, notes } = await readBeside(agentFlags, { vip });
     expect(reading.config.vips.map(({ address }) => address).join(' ')).toBe(taken);
