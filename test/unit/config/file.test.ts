@@ -37,9 +37,21 @@ describe('settings of a document', () => {
 });
 
 describe('problems of a document', () => {
-  test('a syntax error names line and column', () => {
-    expect(read('vip: [10.0.0.50\nmode: auto\n').problems).toEqual([
-      expect.stringMatching(/^vipnat\.yaml line 2, column 1: /),
+  test.each([
+    ['a syntax error', 'vip: [10.0.0.50\nmode: auto\n', /line 2, column 1: /],
+    ['another fault beside a quoted address', 'vip: "[fd00::50]:6443" x\n', /line 1, column \d+: Unexpected/],
+    ['a key given twice', 'vip: 10.0.0.50\nvip: 10.0.0.51\n', /line 2, column 1: .*unique/],
+    ['nesting without end', '['.repeat(60_000), /line 1, column \d+: it is nested too deeply$/],
+    [
+      'a second document',
+      'vip: 10.0.0.50\n---\nvip: 10.0.0.51\n',
+      /line 2, column 1: a second document begins: a file may have only one$/,
+    ],
+    ['a list', '- 10.0.0.50\n', /holds no map of options\. Example: vip: 10\.0\.0\.50:6443$/],
+    ['a text', 'just words\n', /holds no map of options\. Example: vip: 10\.0\.0\.50:6443$/],
+  ])('%s is one that says where it is', (_, text, problem) => {
+    expect(read(text).problems).toEqual([
+      expect.stringMatching(new RegExp(`^vipnat\\.yaml ${problem.source}`)),
     ]);
   });
 
@@ -65,18 +77,6 @@ describe('problems of a document', () => {
     expect(read(text).problems).toEqual([]);
   });
 
-  test('another fault beside a quoted address is told as it is', () => {
-    expect(read('vip: "[fd00::50]:6443" x\n').problems).toEqual([
-      expect.stringMatching(/^vipnat\.yaml line 1, column \d+: Unexpected/),
-    ]);
-  });
-
-  test('a key given twice is refused', () => {
-    expect(read('vip: 10.0.0.50\nvip: 10.0.0.51\n').problems).toEqual([
-      expect.stringMatching(/^vipnat\.yaml line 2, column 1: .*unique/),
-    ]);
-  });
-
   test('unknown keys are all told, with their lines and the nearest option', () => {
     expect(read('proxy-mode: ipvs\nvip: 10.0.0.50\ncolour: blue\nconfig: x\n').problems).toEqual([
       'proxy-mode is not an option (from vipnat.yaml line 1). Did you mean proxyMode?',
@@ -96,23 +96,5 @@ describe('problems of a document', () => {
     expect(problems).toContain('vip has an alias (from vipnat.yaml line 22). Write the value out');
     expect(problems).toContain('endpoints has an alias (from vipnat.yaml line 23). Write the value out');
     expect(settings.size).toBe(0);
-  });
-
-  test('nesting without end is one problem', () => {
-    expect(read('['.repeat(60_000)).problems).toEqual([
-      expect.stringMatching(/^vipnat\.yaml line 1, column \d+: it is nested too deeply$/),
-    ]);
-  });
-
-  test('a second document is not passed over in silence', () => {
-    expect(read('vip: 10.0.0.50\n---\nvip: 10.0.0.51\n').problems).toEqual([
-      'vipnat.yaml line 2, column 1: a second document begins: a file may have only one',
-    ]);
-  });
-
-  test.each(['- 10.0.0.50\n', 'just words\n'])('%j is no map of options', (text) => {
-    expect(read(text).problems).toEqual([
-      'vipnat.yaml holds no map of options. Example: vip: 10.0.0.50:6443',
-    ]);
   });
 });

@@ -77,12 +77,6 @@ describe('a configuration', () => {
 });
 
 describe('a value', () => {
-  test('is named with the variable that gives it', async () => {
-    expect((await readVariables({ VIPNAT_VIP: '10.0.0.300' })).problems).toEqual([
-      '--vip 10.0.0.300 is not an IP address (from VIPNAT_VIP). Example: --vip 10.0.0.50:6443',
-    ]);
-  });
-
   test('all problems are told at once, each with its source, and the values they spoil are known', async () => {
     const file = await writeConfig(
       'logLevel: 5\nmasquerade:\nclusterIp: {a: 1}\nvip:\n  - 10.0.0.50\n  - 10.0.0.999\n',
