@@ -97,15 +97,6 @@ describe('an agent', () => {
     expect(kernel.sourceRoutes).toEqual([]);
   });
 
-  test('begins by removing what one before it left, and by ending what hangs since', async () => {
-    const world = createKernel();
-    world.kernel.connect(vip);
-    world.kernel.sourceRoutes = [route, { ...route, address: '10.0.0.99' }];
-    await start(world);
-    expect(world.kernel.sourceRoutes).toEqual([]);
-    expect(world.kernel.connections).toEqual([]);
-  });
-
   test('sets a route again that somebody removed, at its next look at the latest', async () => {
     const { kernel, clock } = await start();
     kernel.addAddress(held);
