@@ -17,16 +17,6 @@ const backendsOf = ({ views, proxyMode }: Observation) =>
   findProxyPart(views.ipv4, proxyMode.value).backends?.value.map(formatEndpoint);
 
 describe('what kube-proxy has as apiservers', () => {
-  test.each([
-    ['iptables', ['iptables-nft-save.two-endpoints.txt'], two],
-    ['ipvs', ['iptables-legacy-save.ipvs-two-endpoints.txt', 'proc-net-ip_vs.two-endpoints.txt'], two],
-    ['nftables', ['nft-kube-proxy.three-endpoints.json'], three],
-  ])('is read in its mode: %s', async (mode, captures, apiservers) => {
-    const observation = await observe(restoreCaptures(captures));
-    expect(observation.proxyMode.value).toBe(mode);
-    expect(backendsOf(observation)).toEqual(apiservers);
-  });
-
   test('is what it has in the mode it runs in, whatever another one left behind', async () => {
     const kernel = restoreCaptures([
       'nft-kube-proxy.three-endpoints.json',
@@ -43,10 +33,6 @@ describe('what kube-proxy has as apiservers', () => {
     ]);
     kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
     expect(backendsOf(await observe(kernel))).toEqual(two);
-  });
-
-  test('is nothing without it', async () => {
-    expect(backendsOf(await observe(restoreCaptures([])))).toBeUndefined();
   });
 });
 
