@@ -3,7 +3,7 @@ import { makeIdentity, type Identity, LocalApiservers, type Answering } from './
 import { join } from 'node:path';
 import { beforeEach, afterEach, test, expect } from '@jest/globals';
 import { writeFileSync, readFileSync, rmSync } from 'node:fs';
-import { type Server, createServer, createServer as createHttpsServer } from 'node:https';
+import { type Server, createServer } from 'node:https';
 import { TLSSocket } from 'node:tls';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import type { ApiAccess } from '../../../../lib/kubernetes/route.ts';
@@ -136,40 +136,30 @@ test('a client certificate is shown in the handshake, and a new one in a new han
   expect(secretive.connections).toBe(3);
 });
 
-test('a stranger that took the place of a verified apiserver gets no token', async () => {
-  const secretive = await startSecretive(() => false);
-  const held = new Kubeconfig().hold(secretive);
-  await held.ask(limitMs);
-  await apiservers.restart(secretive, stranger);
-  const distrusted = expect.objectContaining({ kind: 'failing', cause: 'distrust' }) as unknown;
-  expect(await askTimes(held, 2)).toEqual([distrusted, distrusted]);
-  expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
-});
+const distrusted: unknown = expect.objectContaining({ kind: 'failing', cause: 'distrust' });
+const ready: unknown = expect.objectContaining({ kind: 'ready' });
+const unverified =
+  '/readyz answers 401 without credentials, and vipnat has no CA to verify its certificate by';
 
-test('without the file of the CA nobody is verified, and no token is sent', async () => {
+test.each<[string, Identity, readonly unknown[]]>([
+  ['a stranger that took the place of a verified one', stranger, [distrusted, distrusted]],
+  ['one that starts anew with a certificate for another name', renamed, [expect.anything(), ready, ready]],
+  [
+    'one that nobody verifies, as the file of the CA is gone',
+    own,
+    Array(3).fill({ kind: 'ready', livenessOnly: unverified }),
+  ],
+])('%s gets no token', async (_, identity, outcomes) => {
   const secretive = await startSecretive(() => false);
   const closed = Promise.withResolvers<undefined>();
   const held = new Kubeconfig().hold(secretive, () => {
     closed.resolve(undefined);
   });
   await held.ask(limitMs);
-  rmSync(authorityFile);
-  await apiservers.restart(secretive, own);
+  if (identity === own) rmSync(authorityFile);
+  await apiservers.restart(secretive, identity);
   await closed.promise;
-  const livenessOnly =
-    '/readyz answers 401 without credentials, and vipnat has no CA to verify its certificate by';
-  expect(await askTimes(held, 3)).toEqual(Array(3).fill({ kind: 'ready', livenessOnly }));
-  expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
-});
-
-test('one that starts anew with a certificate for another name is asked without credentials again', async () => {
-  const secretive = await startSecretive(() => false);
-  const held = new Kubeconfig().hold(secretive);
-  await held.ask(limitMs);
-  await apiservers.restart(secretive, renamed);
-  expect((await askTimes(held, 3)).slice(1)).toEqual(
-    Array(2).fill(expect.objectContaining({ kind: 'ready' })),
-  );
+  expect(await askTimes(held, outcomes.length)).toEqual(outcomes);
   expect(secretive.came.filter((shown) => shown !== '')).toEqual([]);
 });
 
@@ -231,13 +221,10 @@ const pass = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** An apiserver that notes the requests that come to it. */
 async function listen(): Promise<{ server: Server; endpoint: Endpoint; requests: string[] }> {
   const requests: string[] = [];
-  const server = createHttpsServer(
-    { key: readFileSync(own.key), cert: readFileSync(own.certificate) },
-    ({ method, url }, response) => {
-      requests.push(`${method} ${url}`);
-      response.end();
-    },
-  );
+  const server = createServer(readIdentity(own), ({ method, url }, response) => {
+    requests.push(`${method} ${url}`);
+    response.end();
+  });
   return { server, endpoint: await apiservers.listen(server), requests };
 }
 
