@@ -259,42 +259,20 @@ describe('a look under way when the agent is stopped', () => {
 
 testAgent({
   'a death just before the end is answered by the write under way, and by none that follows':
-    'delay next iptables-nft-restore 1000; mark; m3 refusing; wait 100; end within 60000; targets m1 m2; writes 1',
+    'delay next iptables-nft-restore 1000; mark; m3 refusing; wait 100; stopping; wait 60000; over; idle; targets m1 m2; writes 1',
 });
 
-describe('an agent that is stopped on a node that hears nobody tells keepalived before its time is up', () => {
-  const unheard = 'before; proxy m1 m2 m3; m1 m2 m3 silent; start; wait 50000; told last 1';
-  const playUnheard = (hosts: readonly number[]) =>
-    play(unheard, {
-      config: { vips: hosts.map((host) => toEndpoint(`10.0.0.${host}:6443`)) },
-      prepare: ({ kernel }) => {
-        kernel.trackFlow(flowTo(toText('m4')));
-      },
-    });
+const unheard = 'before; proxy m1 m2 m3; m1 m2 m3 silent; start; wait 50000; told last 1;';
 
-  test('while a tool hangs', async () => {
-    const { kernel, clock, running } = await playUnheard([50]);
-    kernel.faults.hangNext('netlink');
-    kernel.trigger('nft-generation');
-    await clock.advance(100);
-    const stopping = running.agent.stop();
-    await clock.advance(1000);
-    expect(running.trackFile.values.at(-1)).toBe(0);
-    await clock.advance(10_000);
-    await stopping;
-    expect(running.trackFile.values.at(-1)).toBe(0);
-  });
-
-  test('while connections are counted, and counts those of no further virtual IP', async () => {
-    const { kernel, clock, running } = await playUnheard([50, 51, 52]);
-    kernel.faults.delayEvery('connections', 8000);
-    await clock.advance(16_000);
-    let isStopped = false;
-    const stopping = running.agent.stop().then(() => (isStopped = true));
-    await clock.advance(1000);
-    expect([running.trackFile.values.at(-1), isStopped]).toEqual([0, false]);
-    await clock.advance(7000);
-    expect(isStopped).toBe(true);
-    await stopping;
-  });
-});
+testAgent(
+  {
+    'an agent that is stopped on a node that hears nobody tells keepalived before its time is up, while a tool hangs': `${unheard} hang netlink; look; wait 100; stopping; wait 1000; told last 0; wait 10000; over; told last 0`,
+    'the same while connections are counted, and it counts those of no further virtual IP': `${unheard} delay connections 8000; wait 16000; stopping; wait 1000; told last 0; not over; wait 7000; over`,
+  },
+  {
+    config: { vips: [50, 51, 52].map((host) => toEndpoint(`10.0.0.${host}:6443`)) },
+    prepare: ({ kernel }) => {
+      kernel.trackFlow(flowTo(toText('m4')));
+    },
+  },
+);

@@ -120,12 +120,6 @@ function listLives(host: Host, world?: AgentWorld): Verbs {
   return {
     start: () => host.start(world),
     stop: () => host.running.agent.stop(),
-    'end within (\\d+)': async (ms) => {
-      const ending = host.running.agent.stop();
-      await host.clock.advance(Number(ms));
-      await ending;
-      expect(host.clock.pending).toBe(0);
-    },
     /** It is told to stop, and nobody waits for that. */
     stopping: () => void host.running.agent.stop().then(() => (isOver = true)),
     '(not )?over': (not = '') => [isOver, not === ''],
