@@ -105,42 +105,39 @@ describe('a transaction', () => {
 });
 
 describe('when roles change', () => {
-  const swapAt = (world: World, call: string) => {
-    world.onCall = (what) => {
-      if (what === call) world.roles.reverse();
-    };
-  };
-
-  test('before the commit, what was written is taken back, and written at the other unit', async () => {
-    const world = new World('active', 'standby');
-    swapAt(world, 'prepare A');
-    expect(await world.transact()).toBe('B');
-    expect(world.acts).toEqual(['prepare A', 'takeBack A', 'prepare B', 'commit B', 'finish (answers) B']);
-  });
-
-  test('after the commit, it is done only when the other unit has it', async () => {
-    const world = new World('active', 'standby');
-    swapAt(world, 'commit A');
-    expect(await world.transact()).toBe('B');
-    expect(world.acts).toEqual(['prepare A', 'commit A', 'prepare B', 'commit B', 'finish (answers) B']);
-  });
-
-  test('again and again, it ends after three starts, and nothing waits anywhere', async () => {
-    const world = new World('active', 'standby');
-    world.onCall = (what) => {
-      if (what.startsWith('prepare')) world.roles.reverse();
-    };
-    await expect(world.transact()).rejects.toMatchObject({ kind: 'role-changed' });
-    expect(world.acts).toEqual(['A', 'B', 'A'].flatMap((unit) => [`prepare ${unit}`, `takeBack ${unit}`]));
-  });
-
-  test('and no unit is active in the middle, what was written is taken back', async () => {
+  test.each<[string, Record<string, string>, string, string]>([
+    [
+      'before the commit, what was written is taken back, and written at the other unit',
+      { 'prepare A': 'standby active' },
+      'B',
+      'prepare A, takeBack A, prepare B, commit B, finish (answers) B',
+    ],
+    [
+      'after the commit, it is done only when the other unit has it',
+      { 'commit A': 'standby active' },
+      'B',
+      'prepare A, commit A, prepare B, commit B, finish (answers) B',
+    ],
+    [
+      'again and again, it ends after three starts, and nothing waits anywhere',
+      { 'prepare A': 'standby active', 'prepare B': 'active standby' },
+      'role-changed',
+      'prepare A, takeBack A, prepare B, takeBack B, prepare A, takeBack A',
+    ],
+    [
+      'and no unit is active in the middle, what was written is taken back',
+      { 'prepare A': 'standby standby' },
+      'no-active-unit',
+      'prepare A, takeBack A',
+    ],
+  ])('%s', async (_, callToRoles, outcome, acts) => {
     const world = new World('active', 'standby');
     world.onCall = (what) => {
-      if (what === 'prepare A') world.roles[0] = 'standby';
+      const roles = callToRoles[what]?.split(' ') as Role[] | undefined;
+      if (roles !== undefined) world.roles.splice(0, 2, ...roles);
     };
-    await expect(world.transact()).rejects.toMatchObject({ kind: 'no-active-unit' });
-    expect(world.acts).toEqual(['prepare A', 'takeBack A']);
+    const ended = await world.transact().catch((error: unknown) => (error as DeviceError).kind);
+    expect([ended, world.acts.join(', ')]).toEqual([outcome, acts]);
   });
 
   test('because the pinned unit is gone, the other one gets it', async () => {

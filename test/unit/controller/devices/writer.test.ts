@@ -6,7 +6,9 @@ import {
   makeDeviceNode,
 } from '../../../support/fakes/device-objects.ts';
 import { afterEach, expect, describe, test } from '@jest/globals';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { DeviceError } from '../../../../devices/driver.ts';
+import type { CallEnd } from '../../../support/fakes/plain-device.ts';
 
 const toPods = { targets: 'pods' };
 const mark = 'vipnat_c_apps_a_uid of apps/a';
@@ -33,42 +35,114 @@ const readMembers = () =>
     .flatMap(({ listeners }) => listeners.flatMap(({ members }) => members))
     .map(({ address, weight }) => `${address.text} ${weight}`);
 
+const split = (text: string): string[] => text.split(' ').filter(Boolean);
+
+const deeds: Steps = {
+  wait: (ms) => world.clock.advance(Number(ms)),
+  /** `endpoints apps/a 10.1.0.1 -10.1.0.2 | 10.1.0.1`: of the Service, one after the other in a moment. */
+  endpoints: (text) => {
+    const [key = '', ...addresses] = split(text);
+    for (const list of addresses.join(' ').split(' | '))
+      world.put('endpointSlices', makeSlice(key, split(list)));
+  },
+  /** `service apps/b {…}`: with such metadata. */
+  service: (text) => {
+    const [key = '', metadata = '{}'] = split(text);
+    world.put(
+      'services',
+      makeDeviceService(key, 'd', { metadata: JSON.parse(metadata) as Record<string, unknown> }),
+    );
+  },
+  remove: (key) => {
+    world.remove('services', key);
+  },
+  /** `node n2 10.0.0.1 Unknown`: its condition Ready. */
+  node: (text) => {
+    const [name = '', address = '', status] = split(text);
+    world.put('deviceNodes', makeDeviceNode(name, address, { conditions: [{ type: 'Ready', status }] }));
+  },
+  device: (spec) => {
+    const parts = { ...toPods, ...(JSON.parse(spec) as object) };
+    world.put('devices', makeDevice('d', parts, { generation: 2 }));
+  },
+  calls: (end) => (world.device.chooseEnd = () => end as CallEnd),
+  refuse: (refused) => (world.device.refuses = ({ name }) => (name === refused ? 'the table is full' : null)),
+  /** `set {"runs":70}`: what the device is like from now on. */
+  set: (parts) => Object.assign(world.device, JSON.parse(parts) as object),
+  clear: () => {
+    world.device.objects.clear();
+  },
+  lead: (text) => (world.isLeading = text === 'true'),
+  restart: () => world.restart(),
+  forget: () => world.takeCalls(),
+};
+
+const checks = toChecks({
+  /** Since the last time, but for looks. */
+  called: (calls) => [
+    world
+      .takeCalls()
+      .map((call) => call.replace(mark, 'a'))
+      .join(', '),
+    calls,
+  ],
+  calledLessThan: (count) => [world.takeCalls().length < Number(count), true],
+  members: (members) => [readMembers().join(', '), members],
+  balancers: (names) => [
+    world.device
+      .list('c')
+      .map(({ id }) => id.name)
+      .join(' '),
+    names,
+  ],
+  objects: (count) => [world.device.objects.size, Number(count)],
+  /** `is apps/a serves - 10.9.0.1`: the status, the reason of a problem, and addresses; or `none`. */
+  is: (text) => {
+    const [key = '', ...state] = split(text);
+    const found = world.find(key);
+    const words = found && [found.deviceStatus, found.problem?.reason ?? '-', ...found.addresses];
+    return [words?.join(' ') ?? 'none', state.join(' ')];
+  },
+  says: (words) => [find()?.problem?.message, expect.stringMatching(words)],
+  /** Of the device: whether it is ready, and the reason. */
+  reports: (text) => [`${String(world.report?.isReady)} ${world.report?.reason ?? ''}`, text],
+  told: (words) => [world.report?.message, expect.stringMatching(words)],
+  /** `has 2 u2 1`: the generation that is followed, its units and balancers. */
+  has: (text) => {
+    const { generation, units = [], balancers } = world.report ?? {};
+    return [[generation, ...units.map(({ unit }) => unit), balancers].join(' '), text];
+  },
+  /** As `ADDRESS:PORT SESSIONS`. */
+  drain: (text) => {
+    const draining = world.report?.draining ?? [];
+    return [draining.map(({ member, sessions }) => `${member} ${String(sessions)}`).join(', '), text];
+  },
+});
+
+const begin = (...options: Parameters<typeof start>) => {
+  start(...options);
+  return { ...deeds, ...checks };
+};
+
 describe('what it costs', () => {
-  test('a Service is listed for once, read and written; then nothing, until all is compared again', async () => {
-    start();
-    await world.clock.advance(1000);
-    expect(world.takeCalls()).toEqual(['list', 'read', `put ${mark}`, `put ${mark}_tcp_80`]);
-    expect(find()).toMatchObject({ deviceStatus: 'serves', addresses: ['10.9.0.1'], problem: null });
-    await world.clock.advance(200_000);
-    expect(world.takeCalls()).toEqual([]);
-    await world.clock.advance(200_000);
-    expect(world.takeCalls().sort()).toEqual(['list', 'read']);
+  testSteps(begin, {
+    'a Service is listed for once, read and written; then nothing, until all is compared again':
+      'wait 1000; called list, read, put a, put a_tcp_80; is apps/a serves - 10.9.0.1; ' +
+      'wait 200000; called ; wait 200000; called list, read',
   });
 
-  test('many changes of its endpoints in a moment cost one more write, and other Services nothing', async () => {
-    start({}, ['apps/a', 'apps/b']);
-    await world.clock.advance(1000);
-    world.takeCalls();
-    for (const last of [3, 4, 5, 6])
-      world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1', `10.1.0.${last}`]));
-    await world.clock.advance(1000);
-    expect(world.takeCalls()).toEqual(['read', `put ${mark}_tcp_80`]);
-    expect(readMembers().slice(0, 3)).toEqual(['10.1.0.1 1', '10.1.0.6 1', '10.1.0.1 1']);
+  testSteps(() => begin({}, ['apps/a', 'apps/b']), {
+    'many changes of its endpoints in a moment cost one more write, and other Services nothing':
+      'wait 1000; forget; endpoints apps/a 10.1.0.1 10.1.0.3 | 10.1.0.1 10.1.0.4 | 10.1.0.1 10.1.0.6; ' +
+      'wait 1000; called read, put a_tcp_80; ' +
+      'members 10.1.0.1 1, 10.1.0.6 1, 10.1.0.1 1, 10.1.0.2 1',
   });
 
-  test('a node that goes drains on the device, by one more write', async () => {
-    start({ targets: 'nodePorts' });
-    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.1@n1', '10.1.0.2@n2']));
-    for (const [index, name] of ['n1', 'n2'].entries())
-      world.put('deviceNodes', makeDeviceNode(name, `10.0.0.${index}`));
-    await world.clock.advance(1000);
-    expect(readMembers()).toEqual(['10.0.0.0 1', '10.0.0.1 1']);
-    world.takeCalls();
-    const conditions = [{ type: 'Ready', status: 'Unknown' }];
-    world.put('deviceNodes', makeDeviceNode('n2', '10.0.0.1', { conditions }));
-    await world.clock.advance(1000);
-    expect(readMembers()).toEqual(['10.0.0.0 1', '10.0.0.1 0']);
-    expect(world.takeCalls()).toEqual(['read', `put ${mark}_tcp_80`]);
+  testSteps(() => begin({ targets: 'nodePorts' }), {
+    'a node that goes drains on the device, by one more write':
+      'endpoints apps/a 10.1.0.1@n1 10.1.0.2@n2; node n1 10.0.0.0 True; node n2 10.0.0.1 True; wait 1000; ' +
+      'members 10.0.0.0 1, 10.0.0.1 1; forget; node n2 10.0.0.1 Unknown; wait 1000; ' +
+      'members 10.0.0.0 1, 10.0.0.1 0; called read, put a_tcp_80',
   });
 
   test('requests are paced, whatever is to be done', async () => {
@@ -87,75 +161,30 @@ describe('what it costs', () => {
 });
 
 describe('a device that fails', () => {
-  test('is told at the third failure in a row, is tried ever later, and what it is to do is never dropped', async () => {
-    start();
-    world.device.chooseEnd = () => 'never sent';
-    await world.clock.advance(90);
-    expect(find()?.problem ?? null).toBeNull();
-    await world.clock.advance(10_000);
-    expect(world.report).toMatchObject({ isReady: false, reason: 'Unreachable' });
-    await world.clock.advance(3_600_000);
-    expect(find() ?? null).toMatchObject({ problem: { reason: 'DeviceFailed' } });
-    world.takeCalls();
-    await world.clock.advance(3_600_000);
-    expect(world.takeCalls().length).toBeLessThan(150);
-    world.device.chooseEnd = () => 'done';
-    await world.clock.advance(301_000);
-    expect(find()).toMatchObject({ deviceStatus: 'serves', problem: null });
-    expect(world.report).toMatchObject({ isReady: true, reason: 'Ready', balancers: 1 });
+  testSteps(begin, {
+    'is told at the third failure in a row, is tried ever later, and what it is to do is never dropped':
+      'calls never sent; wait 90; is apps/a none; wait 10000; reports false Unreachable; wait 3600000; ' +
+      'is apps/a unknown DeviceFailed; forget; wait 3600000; calledLessThan 150; calls done; wait 301000; ' +
+      'is apps/a serves - 10.9.0.1; reports true Ready; has 1 u1 1',
+    'and forgets what it had, has it again after the next look':
+      'set {"isInSync":true}; wait 100000; clear; set {"isInSync":null}; wait 40000; balancers a; forget; ' +
+      'wait 100000; called ',
+    'and loses the answers to its writes, has each balancer once':
+      'calls answer lost; wait 10000; calls done; wait 301000; balancers a; is apps/a serves - 10.9.0.1',
+    'takes long: the Service is served when it says done, and 30 s are told':
+      'set {"runs":70}; wait 29000; is apps/a unknown - 10.9.0.1; wait 3000; ' +
+      'is apps/a unknown WaitingForDevice 10.9.0.1; wait 10000; is apps/a serves - 10.9.0.1',
+    'says what another user has changed there and not applied':
+      'set {"foreignChanges":["+ /c/slb/virt 7"]}; wait 40000; reports false ForeignChanges; told /c/slb/virt 7',
+    'forgets: what is gone is there again when all is compared, or after the next look where a unit is behind':
+      'wait 1000; clear; wait 340000; members 10.1.0.1 1, 10.1.0.2 1; clear; set {"isInSync":false}; wait 34000; ' +
+      'members 10.1.0.1 1, 10.1.0.2 1',
   });
 
-  test('and forgets what it had, has it again after the next look', async () => {
-    start();
-    world.device.isInSync = true;
-    await world.clock.advance(100_000);
-    world.device.objects.clear();
-    world.device.isInSync = null;
-    await world.clock.advance(40_000);
-    expect(world.device.list('c')).toHaveLength(1);
-    world.takeCalls();
-    await world.clock.advance(100_000);
-    expect(world.takeCalls()).toEqual([]);
-  });
-
-  test('and loses the answers to its writes, has each balancer once', async () => {
-    start();
-    world.device.chooseEnd = () => 'answer lost';
-    await world.clock.advance(10_000);
-    world.device.chooseEnd = () => 'done';
-    await world.clock.advance(301_000);
-    expect(world.device.list('c')).toHaveLength(1);
-    expect(find()).toMatchObject({ deviceStatus: 'serves' });
-  });
-
-  test('refuses one Service, and serves the other', async () => {
-    start({}, ['apps/a', 'apps/b']);
-    world.device.refuses = ({ name }) => (name === 'a' ? 'the table is full' : null);
-    await world.clock.advance(60_000);
-    expect(find()?.problem).toEqual({
-      reason: 'DeviceRefused',
-      message: 'The device d refuses: the table is full.',
-    });
-    expect(world.find('apps/b')).toMatchObject({ deviceStatus: 'serves' });
-  });
-
-  test('takes long: the Service is served when it says done, and 30 s are told', async () => {
-    start();
-    world.device.runs = 70;
-    await world.clock.advance(29_000);
-    expect(find()).toMatchObject({ deviceStatus: 'unknown', problem: null, addresses: ['10.9.0.1'] });
-    await world.clock.advance(3000);
-    expect(find()?.problem).toMatchObject({ reason: 'WaitingForDevice' });
-    await world.clock.advance(10_000);
-    expect(find()).toMatchObject({ deviceStatus: 'serves', problem: null });
-  });
-
-  test('says what another user has changed there and not applied', async () => {
-    start();
-    world.device.foreignChanges = ['+ /c/slb/virt 7'];
-    await world.clock.advance(40_000);
-    expect(world.report).toMatchObject({ isReady: false, reason: 'ForeignChanges' });
-    expect(world.report?.message).toContain('/c/slb/virt 7');
+  testSteps(() => begin({}, ['apps/a', 'apps/b']), {
+    'refuses one Service, and serves the other':
+      'refuse a; wait 60000; is apps/a unknown DeviceRefused 10.9.0.1; ' +
+      'says ^The device d refuses: the table is full.$; is apps/b serves - 10.9.0.2',
   });
 
   test('says which members drain there, since when, and how many sessions are left', async () => {
@@ -173,79 +202,24 @@ describe('a device that fails', () => {
     await world.clock.advance(34_000);
     expect(world.report?.draining).toEqual([]);
   });
-
-  test('forgets: what is gone is there again when all is compared, or after the next look where a unit is behind', async () => {
-    start();
-    await world.clock.advance(1000);
-    world.device.objects.clear();
-    await world.clock.advance(340_000);
-    expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.2 1']);
-    world.device.objects.clear();
-    world.device.isInSync = false;
-    await world.clock.advance(34_000);
-    expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.2 1']);
-  });
 });
 
 describe('who writes', () => {
-  test('a process that leads no more sends nothing, and the next one goes on', async () => {
-    start();
-    await world.clock.advance(1000);
-    world.isLeading = false;
-    world.takeCalls();
-    world.put('endpointSlices', makeSlice('apps/a', ['10.1.0.9']));
-    await world.clock.advance(600_000);
-    expect(world.device.calls).toEqual([]);
-    world.isLeading = true;
-    await world.restart();
-    await world.clock.advance(1000);
-    expect(readMembers()).toEqual(['10.1.0.9 1']);
-  });
-
-  test('nothing comes without the finalizer of the device', async () => {
-    start();
-    world.put('services', makeDeviceService('apps/b', 'd', { metadata: { finalizers: [] } }));
-    world.put('endpointSlices', makeSlice('apps/b', ['10.1.0.9']));
-    await world.clock.advance(400_000);
-    expect(world.device.list('c').map(({ id }) => id.name)).toEqual(['a']);
-    world.put('services', makeDeviceService('apps/b', 'd'));
-    await world.clock.advance(1000);
-    expect(world.device.list('c').map(({ id }) => id.name)).toEqual(['a', 'b']);
-  });
-
-  test('a Service that ends is cleared, and forgotten with its finalizer', async () => {
-    start();
-    await world.clock.advance(1000);
-    const metadata = { deletionTimestamp: '2027-01-01T00:00:00Z' };
-    world.put('services', makeDeviceService('apps/a', 'd', { metadata }));
-    await world.clock.advance(1000);
-    expect(find()).toMatchObject({ deviceStatus: 'absent', addresses: [] });
-    expect(world.device.objects.size).toBe(0);
-    world.remove('services', 'apps/a');
-    await world.clock.advance(1000);
-    expect(find()).toBeUndefined();
-  });
-
-  test('what no Service has goes after a minute, also what a leader before has left', async () => {
-    start();
-    await world.clock.advance(1000);
-    world.remove('services', 'apps/a');
-    await world.restart();
-    await world.clock.advance(59_000);
-    expect(world.device.list('c')).toHaveLength(1);
-    expect(find()).toMatchObject({ deviceStatus: 'unknown', addresses: ['10.9.0.1'] });
-    await world.clock.advance(3000);
-    expect(world.device.objects.size).toBe(0);
-    expect(find()).toBeUndefined();
-  });
-
-  test('another spec takes another writer, which begins when the call under way has ended', async () => {
-    start();
-    await world.clock.advance(1000);
-    world.put('devices', makeDevice('d', { ...toPods, units: ['u2'] }, { generation: 2 }));
-    await world.clock.advance(1000);
-    expect(world.report).toMatchObject({ generation: 2, units: [{ unit: 'u2' }] });
-    expect(find()).toMatchObject({ deviceStatus: 'serves' });
+  testSteps(begin, {
+    'a process that leads no more sends nothing, and the next one goes on':
+      'wait 1000; lead false; forget; endpoints apps/a 10.1.0.9; wait 600000; called ; lead true; restart; ' +
+      'wait 1000; members 10.1.0.9 1',
+    'nothing comes without the finalizer of the device':
+      'service apps/b {"finalizers":[]}; endpoints apps/b 10.1.0.9; wait 400000; balancers a; service apps/b; ' +
+      'wait 1000; balancers a b',
+    'a Service that ends is cleared, and forgotten with its finalizer':
+      'wait 1000; service apps/a {"deletionTimestamp":"2027-01-01T00:00:00Z"}; wait 1000; is apps/a absent -; ' +
+      'objects 0; remove apps/a; wait 1000; is apps/a none',
+    'what no Service has goes after a minute, also what a leader before has left':
+      'wait 1000; remove apps/a; restart; wait 59000; balancers a; is apps/a unknown - 10.9.0.1; wait 3000; ' +
+      'objects 0; is apps/a none',
+    'another spec takes another writer, which begins when the call under way has ended':
+      'wait 1000; device {"units":["u2"]}; wait 1000; has 2 u2 1; is apps/a serves - 10.9.0.1',
   });
 });
 
@@ -255,60 +229,55 @@ describe('credentials', () => {
   const secret = (password: string) => ({
     data: { username: encode('vipnat'), password: encode(`${password}\n`) },
   });
-  const begin = (object: object | null | undefined): void => {
-    start({ credentialsSecret: { name: 'vipnat-devices' } });
-    if (object !== undefined) world.objects.set(path, object);
+  const faults = new Map([
+    ['unreadable', null],
+    ['half', { data: { username: encode('vipnat') } }],
+  ]);
+  /** `secret first`: its password; or gone, unreadable, or half there. */
+  const keep = (what: string) => {
+    const object = faults.get(what);
+    if (what === 'gone') world.objects.delete(path);
+    else world.objects.set(path, object === undefined ? secret(what) : object);
+  };
+  const withSecret = () => {
+    const steps = begin({ credentialsSecret: { name: 'vipnat-devices' } });
     world.device.password = 'first';
+    return { ...steps, secret: keep };
   };
 
-  test.each([
-    ['unauthorized', 'Unauthorized'],
-    // As where its certificate comes from another CA.
-    ['unreachable', 'Unreachable'],
-  ] as const)('are read by name, and again when a unit is %s: the next ones serve', async (kind, reason) => {
-    begin(secret('first'));
-    world.device.refusal = kind;
-    await world.clock.advance(1000);
-    expect(find()).toMatchObject({ deviceStatus: 'serves' });
-    world.device.password = 'second';
-    await world.clock.advance(40_000);
-    expect(world.report).toMatchObject({ isReady: false, reason });
-    world.objects.set(path, secret('second'));
-    await world.clock.advance(70_000);
-    expect(world.report).toMatchObject({ isReady: true });
+  testSteps(withSecret, {
+    ...Object.fromEntries(
+      // As where its certificate comes from another CA.
+      [
+        ['unauthorized', 'Unauthorized'],
+        ['unreachable', 'Unreachable'],
+      ].map(([kind = '', reason = '']) => [
+        `are read by name, and again when a unit is ${kind}: the next ones serve`,
+        `secret first; set {"refusal":"${kind}"}; wait 1000; is apps/a serves - 10.9.0.1; ` +
+          `set {"password":"second"}; wait 40000; reports false ${reason}; secret second; wait 70000; reports true Ready`,
+      ]),
+    ),
+    'that are gone while the device works are told, and until they are there again':
+      'secret first; wait 1000; secret gone; wait 360000; reports true CredentialsUnread; ' +
+      'told read before\\. .* there is no Secret vipnat-system/vipnat-devices; is apps/a serves - 10.9.0.1; ' +
+      'secret first; wait 40000; reports true Ready',
   });
 
-  test.each<[string, object | null | undefined, string, RegExp]>([
-    ['are missing', undefined, 'SecretMissing', /there is no Secret vipnat-system\/vipnat-devices/],
+  test.each([
+    ['gone', 'SecretMissing', /there is no Secret vipnat-system\/vipnat-devices/],
     [
-      'may not be read',
-      null,
+      'unreadable',
       'CredentialsUnread',
       /kubectl create role vipnat-devices .* && kubectl create rolebinding vipnat-devices .*:vipnat-controller/,
     ],
-    ['are half there', { data: { username: encode('vipnat') } }, 'SettingsInvalid', /username and password/],
-  ])('that %s are named, and no unit is asked', async (_, object, reason, message) => {
-    begin(object);
+    ['half', 'SettingsInvalid', /username and password/],
+  ])('that are %s are named, and no unit is asked', async (what, reason, message) => {
+    withSecret().secret(what);
     await world.clock.advance(60_000);
     expect(world.report).toMatchObject({ isReady: false, reason });
     expect(world.report?.message).toMatch(message);
     expect(find()?.problem?.message).toMatch(message);
     expect(world.device.calls).toEqual([]);
-  });
-
-  test('that are gone while the device works are told, and until they are there again', async () => {
-    begin(secret('first'));
-    await world.clock.advance(1000);
-    world.objects.delete(path);
-    await world.clock.advance(6 * 60_000);
-    expect(world.report).toMatchObject({ isReady: true, reason: 'CredentialsUnread' });
-    expect(world.report?.message).toMatch(
-      /read before\. .* there is no Secret vipnat-system\/vipnat-devices/,
-    );
-    expect(find()).toMatchObject({ deviceStatus: 'serves', problem: null });
-    world.objects.set(path, secret('first'));
-    await world.clock.advance(40_000);
-    expect(world.report).toMatchObject({ isReady: true, reason: 'Ready' });
   });
 
   test('of a name that a shell would run are named in words for it', async () => {
@@ -319,7 +288,7 @@ describe('credentials', () => {
   });
 
   test('are in nothing that is told', async () => {
-    begin(secret('first'));
+    withSecret().secret('first');
     world.device.password = 'other';
     await world.clock.advance(60_000);
     const told = JSON.stringify([world.report, find(), new DeviceError('unauthorized', 'x')]);

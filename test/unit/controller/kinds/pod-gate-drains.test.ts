@@ -14,7 +14,8 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 import type { Cache } from '../../../../controller/cache/cache.ts';
 import { DrainTimes } from '../../../../controller/kinds/pod-gate.ts';
 import { makeEarlyReport } from '../../../support/fakes/gated-pods.ts';
-import { beforeEach, describe, test, expect } from '@jest/globals';
+import { describe } from '@jest/globals';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { earlySliceKind } from '../../../../controller/kinds/endpoints.ts';
 import type { NodeReport } from '../../../../lib/api/node.ts';
 
@@ -24,7 +25,21 @@ const conditions = ['ContainersReady', gateType].map((type) => ({
   ...{ type, status: 'True', lastTransitionTime: since },
 }));
 const running = makePod('apps/p', { status: { conditions } });
-const ending: Pod = { ...running, metadata: { ...running.metadata, deletionTimestamp: since } };
+/** A pod without a gate that is about to be evicted. */
+const disrupted = makePod('apps/p', {
+  spec: { readinessGates: [] },
+  status: {
+    conditions: ['ContainersReady', 'DisruptionTarget'].map((type) => ({
+      ...{ type, status: 'True', lastTransitionTime: new Date(nowMs).toISOString() },
+    })),
+  },
+});
+const pods = {
+  ...{ running, disrupted, unready: makePod('apps/p', { status: { conditions: [] } }) },
+  another: { ...running, metadata: { ...running.metadata, uid: 'other' } },
+};
+const find = (name: string): Pod => pods[name as keyof typeof pods];
+const end = (pod: Pod): Pod => ({ ...pod, metadata: { ...pod.metadata, deletionTimestamp: since } });
 const key = 'apps/p';
 
 let clock: FakeClock;
@@ -51,10 +66,6 @@ function start(names = ['web'], spec: object = {}): void {
   });
 }
 
-beforeEach(() => {
-  start();
-});
-
 /** The pod is another one now, as its informer says. */
 function change(after: Pod | null): void {
   const before = cache.view(nowMs).pods.get(key) ?? null;
@@ -80,111 +91,80 @@ function report(node: string, version: string, parts: Partial<NodeReport> = {}):
   drains.sync();
 }
 
+function begin(...options: Parameters<typeof start>): Steps {
+  start(...options);
+  return {
+    wait: (ms) => clock.advance(Number(ms)),
+    is: (name) => {
+      change(find(name));
+    },
+    ends: (name) => {
+      change(end(find(name)));
+    },
+    gone: () => {
+      change(null);
+    },
+    /** It is seen for the first time, as one that ends. */
+    first: () => {
+      drains.take({ key, before: null, after: end(running) });
+    },
+    /** `write 50 apps/web` */
+    write: (text) => {
+      const [version = '', service] = text.split(' ');
+      write(version, service);
+    },
+    /** `report w1 50` */
+    report: (text) => {
+      const [node = '', version = ''] = text.split(' ');
+      report(node, version);
+    },
+    /** Its balancer knows nothing of early EndpointSlices. */
+    older: (node) => {
+      report(node, '0', { programmed: { virtualips: '99', endpointslices: '99' } });
+    },
+    /** Gates do not wait for it any more: it sends connections to the pod all the same. */
+    overdue: (node) => {
+      cache.markOverdue(new Map([[node, '50']]));
+    },
+    unselect: () => {
+      cache.take('services', { key: 'apps/web', after: null });
+    },
+    sync: () => {
+      drains.sync();
+    },
+    ...toChecks({
+      times: (seconds) => [times.join(' '), seconds],
+      pending: (count) => [clock.pending, Number(count)],
+    }),
+  };
+}
+
 describe('the time until no node sends new connections to a pod that ends', () => {
-  test('runs from when its deletion was seen until the last living node has reported it', async () => {
-    change(ending);
-    await clock.advance(80);
-    write('50');
-    await clock.advance(100);
-    report('w1', '50');
-    await clock.advance(200);
-    expect(times).toEqual([]);
-    report('w2', '50');
-    await clock.advance(20);
-    expect(times).toEqual([0.4]);
-    report('w2', '51');
-    await clock.advance(60_000);
-    expect(times).toEqual([0.4]);
+  testSteps(begin, {
+    'runs from when its deletion was seen until the last living node has reported it':
+      'ends running; wait 80; write 50; wait 100; report w1 50; wait 200; times ; report w2 50; wait 20; times 0.4; ' +
+      'report w2 51; wait 60000; times 0.4',
+    'is above all buckets where a node never reports, also if the pod is gone meanwhile':
+      'overdue w2; ends running; write 50; report w1 50; wait 1000; gone; wait 118000; sync; wait 500; times ; ' +
+      'wait 1000; sync; wait 20; times 120.52',
+    'is not told of a pod that went before the controller wrote that it ends':
+      'ends running; wait 100; gone; wait 300000; sync; wait 20; times ; pending 0',
+    'is not told of a pod that is another one of its name':
+      'ends running; wait 100; is another; wait 300000; sync; wait 20; times ; pending 0',
+    'is not told of a pod without a gate that is evicted, and takes long to end':
+      'is disrupted; ends disrupted; wait 300000; sync; wait 20; times ',
+    'is not told of a pod that was not ready, that was ending when it was seen first, or that no Service selects':
+      'is unready; ends unready; first; unselect; is running; ends running; wait 300000; sync; wait 20; times ; pending 0',
   });
 
-  test('waits for every Service that selects it, and for no node that is gone or older than early EndpointSlices', async () => {
-    start(['web', 'api']);
-    change(ending);
-    write('50');
-    report('w1', '90');
-    report('w2', '0', { programmed: { virtualips: '99', endpointslices: '99' } });
-    await clock.advance(1000);
-    expect(times).toEqual([]);
-    write('91', 'apps/api');
-    await clock.advance(1000);
-    expect(times).toEqual([]);
-    report('w1', '91');
-    await clock.advance(20);
-    expect(times).toEqual([2.02]);
+  testSteps(() => begin(['web', 'api']), {
+    'waits for every Service that selects it, and for no node that is gone or older than early EndpointSlices':
+      'ends running; write 50; report w1 90; older w2; wait 1000; times ; write 91 apps/api; wait 1000; times ; ' +
+      'report w1 91; wait 20; times 2.02',
   });
 
-  test('is none where pods are published that are not ready: they get connections until they are gone', async () => {
-    start(['web'], { publishNotReadyAddresses: true });
-    change(ending);
-    write('50');
-    for (const node of ['w1', 'w2']) report(node, '50');
-    await clock.advance(120_000);
-    drains.sync();
-    await clock.advance(20);
-    expect(times).toEqual([]);
-  });
-
-  test('is above all buckets where a node never reports, also if the pod is gone meanwhile', async () => {
-    // Gates do not wait for it any more: it sends connections to the pod all the same.
-    cache.markOverdue(new Map([['w2', '50']]));
-    change(ending);
-    write('50');
-    report('w1', '50');
-    await clock.advance(1000);
-    change(null);
-    await clock.advance(118_000);
-    drains.sync();
-    await clock.advance(500);
-    expect(times).toEqual([]);
-    await clock.advance(1000);
-    drains.sync();
-    await clock.advance(20);
-    expect(times).toEqual([120.52]);
-  });
-
-  test.each<[string, (given: Pod) => Pod | null]>([
-    ['went before the controller wrote that it ends', () => null],
-    ['is another one of its name', (pod) => ({ ...pod, metadata: { ...pod.metadata, uid: 'other' } })],
-  ])('is not told of a pod that %s', async (_, next) => {
-    change(ending);
-    await clock.advance(100);
-    change(next(running));
-    await clock.advance(300_000);
-    drains.sync();
-    await clock.advance(20);
-    expect(times).toEqual([]);
-    expect(clock.pending).toBe(0);
-  });
-
-  test('is not told of a pod without a gate that is evicted, and takes long to end', async () => {
-    const disrupted = makePod(key, {
-      spec: { readinessGates: [] },
-      status: {
-        conditions: ['ContainersReady', 'DisruptionTarget'].map((type) => ({
-          ...{ type, status: 'True', lastTransitionTime: new Date(nowMs).toISOString() },
-        })),
-      },
-    });
-    change(disrupted);
-    change({ ...disrupted, metadata: { ...disrupted.metadata, deletionTimestamp: since } });
-    await clock.advance(300_000);
-    drains.sync();
-    await clock.advance(20);
-    expect(times).toEqual([]);
-  });
-
-  test('is not told of a pod that was not ready, that was ending when it was seen first, or that no Service selects', async () => {
-    const unready = makePod(key, { status: { conditions: [] } });
-    change(unready);
-    change({ ...unready, metadata: ending.metadata });
-    drains.take({ key, before: null, after: ending });
-    cache.take('services', { key: 'apps/web', after: null });
-    change(running);
-    change(ending);
-    await clock.advance(300_000);
-    drains.sync();
-    await clock.advance(20);
-    expect(times).toEqual([]);
-    expect(clock.pending).toBe(0);
+  testSteps(() => begin(['web'], { publishNotReadyAddresses: true }), {
+    'is none where pods are published that are not ready: they get connections until they are gone':
+      'ends running; write 50; report w1 50; report w2 50; wait 120000; sync; wait 20; times ',
   });
 });
