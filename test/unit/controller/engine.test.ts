@@ -44,15 +44,6 @@ function flap(): () => void {
 const isOf = (name: string) => (what: string) => what.includes(`/services/${name}`);
 const listOf = (name: string) => world.sent.filter(({ what }) => isOf(name)(what));
 
-test('takes no step before all objects are known', async () => {
-  world.createServices(3);
-  await world.clock.advance(60_000);
-  expect(world.sent).toEqual([]);
-  world.engine.begin();
-  await world.clock.advance(100);
-  expect(world.sent.length).toBeGreaterThanOrEqual(3);
-});
-
 test('a Service gets its address step by step, each once', async () => {
   await begin({ services: 1 });
   await world.clock.advance(30_000);
@@ -280,23 +271,6 @@ describe('a date that jumps', () => {
     await world.clock.advance(20_000);
     expect(world.api.list('VirtualIP').size).toBe(0);
   });
-});
-
-test('stop waits for the write under way, and begins no other', async () => {
-  world.answerMs = 1000;
-  await begin({ services: 20 });
-  await world.clock.advance(500);
-  let isStopped = false;
-  const stopping = world.engine.stop().then(() => (isStopped = true));
-  await world.clock.advance(400);
-  expect([isStopped, world.sent.length]).toEqual([false, 0]);
-  await world.clock.advance(2000);
-  await stopping;
-  const { length } = world.sent;
-  expect(length).toBeGreaterThan(0);
-  expect(length).toBeLessThanOrEqual(4);
-  await world.clock.advance(60_000);
-  expect(world.sent).toHaveLength(length);
 });
 
 describe('a Service whose status does not stay', () => {

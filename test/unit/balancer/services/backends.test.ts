@@ -56,19 +56,6 @@ test.each([
   });
 });
 
-test("the Service's own address may come where this host may", () => {
-  const addresses = ['10.77.0.60'];
-  const from = (texts: readonly string[], ...local: string[]) =>
-    list(texts, 'ipv4', { addresses, local: new Set(local) });
-  expect(from(['11.0.0.2', '10.77.0.11'], 'fd00::1', '10.77.0.11')).toEqual([
-    '10.77.0.11',
-    '10.77.0.60',
-    '11.0.0.2',
-  ]);
-  expect(from(['10.77.0.11'], '10.77.0.12')).toEqual(['10.77.0.11']);
-  expect(from(['10.77.0.0/24'], '10.77.0.11')).toEqual(['10.77.0.0/24']);
-});
-
 test('a list is read once, and one that is too long not at all', () => {
   const texts = Array.from({ length: maxSourceRanges }, (_, at) => `10.${at >> 7}.${(2 * at) & 255}.0/24`);
   expect(readSourceRanges(texts)).toBe(readSourceRanges(texts));

@@ -310,16 +310,7 @@ test('a Secret that is deleted again and again is made anew, and nobody is refus
   expect(readTrusted()).toContain(before);
 });
 
-test('what is trusted is put back where somebody replaces the configuration', async () => {
-  await startBoth();
-  const before = readTrusted();
-  putConfiguration();
-  expect(readTrusted()).toBe('');
-  await pass('it is back', () => readTrusted() !== '');
-  expect(readTrusted()).toBe(before);
-});
-
-test('each says whether what it serves with is trusted', async () => {
+test('each says whether what it serves with is trusted, which is put back where somebody replaces the configuration', async () => {
   await startBoth();
   const areTrusted = (isTrusted: boolean) => () =>
     lives.every(({ webhook }) => webhook.state.isTrusted === isTrusted);

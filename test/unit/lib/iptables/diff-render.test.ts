@@ -28,11 +28,6 @@ describe('the chain of a VIP', () => {
     expect(left).toBeCloseTo(0, 8);
   });
 
-  test('direct to one backend needs no chance', () => {
-    const [rule] = renderRoute({ ...direct, route: { kind: 'translate', backends: backends.slice(0, 1) } });
-    expect(rule).toEqual({ head: '-p tcp', tail: '-m tcp -j DNAT --to-destination 10.0.0.11:6443' });
-  });
-
   const clusterIp = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
   const toClusterIp = { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' };
 
@@ -42,7 +37,11 @@ describe('the chain of a VIP', () => {
       { ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } },
       [{ head: '', tail: '-j KUBE-SVC-X' }],
     ],
-    ['cluster-ip: a translation to it', { vip: vip6, route: clusterIp, masquerade: 'own' }, [toClusterIp]],
+    [
+      'cluster-ip: a translation to it, which needs no chance',
+      { vip: vip6, route: clusterIp, masquerade: 'own' },
+      [toClusterIp],
+    ],
     ['passthrough: nothing', passthrough, []],
     ["passthrough with kube-proxy's mark: nothing", { ...passthrough, masquerade: 'kube-mark' }, []],
   ])('%s', (_, balance, rules) => {

@@ -12,18 +12,6 @@ const thing = (name: string, resourceVersion: string): ApiObject => ({
 });
 const put = (object: ApiObject) => ({ type: 'put' as const, object, version: '9' });
 
-test('a list is compared with what was known: objects that came, changed and went', () => {
-  const store = new ObjectStore(resource);
-  expect(store.replace([thing('a', '1'), thing('b', '1')])).toHaveLength(2);
-  expect(store.replace([thing('b', '2'), thing('c', '2')])).toEqual([
-    { key: 'shop/a', before: thing('a', '1'), after: null },
-    { key: 'shop/b', before: thing('b', '1'), after: thing('b', '2') },
-    { key: 'shop/c', before: null, after: thing('c', '2') },
-  ]);
-  expect([...store.objects.keys()]).toEqual(['shop/b', 'shop/c']);
-  expect(store.replace([thing('b', '2'), thing('c', '2')])).toEqual([]);
-});
-
 describe('an event', () => {
   test('changes one object; what it only repeats changes nothing', () => {
     const store = new ObjectStore(resource);

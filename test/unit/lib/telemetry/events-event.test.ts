@@ -28,13 +28,6 @@ describe('an event', () => {
     });
   });
 
-  test('that happened again is a series', () => {
-    expect(toApiEvent({ ...once, count: 3 }, 'm1')).toMatchObject({
-      eventTime: '2026-11-21T21:57:40.123000Z',
-      series: { count: 3, lastObservedTime: '2026-11-21T21:57:42.456000Z' },
-    });
-  });
-
   test.each(['x', 'ü', '€', '😀'])('has a note of at most 1024 bytes, of whole characters (%s)', (letter) => {
     for (const start of ['', 'a', 'ab', 'abc']) {
       const note = String(toApiEvent({ ...once, note: start + letter.repeat(2000) }, 'm1')['note']);
