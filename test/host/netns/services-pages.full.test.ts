@@ -40,13 +40,3 @@ test('a balancer serves its metrics, and stays alive and ready while the API is 
   await balancer.stop('SIGKILL');
   expect(await check(process.pid)).toMatchObject({ exitCode: 1, stdout: 'unhealthy: no agent runs here' });
 });
-
-test('a balancer that cannot be reached by its own API is alive, and not ready', async () => {
-  await web.killApi();
-  const balancer = await web.startBalancer(/vipnat keeps its tables as they are/, {
-    words: ['--listen', listen],
-  });
-  expect(await ask('/healthz')).toMatch(/200$/);
-  expect(await ask('/readyz')).toBe('not ready: the tables are not written yet\n\n503');
-  expect(await check(balancer.pid)).toMatchObject({ exitCode: 0 });
-});
