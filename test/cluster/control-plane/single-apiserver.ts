@@ -7,6 +7,7 @@ import { mkdtempSync, writeFileSync, readFileSync, rmSync } from 'node:fs';
 import { join, basename } from 'node:path';
 import { tmpdir } from 'node:os';
 import { findFreePort } from '../../support/network/free-port.ts';
+import { writeKubeconfig as writeNamed } from '../../support/network/kubeconfig.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { type ApiQuestion, type ApiAnswer, toContentType } from '../../../tools/lab/control-plane/api.ts';
 import { request } from 'node:https';
@@ -131,25 +132,9 @@ export class SingleApiserver {
 
   /** The path of a kubeconfig for the holder of a token, of another port if need be. */
   writeKubeconfig(name: string, token: string, port = this.port): string {
-    const file = join(this.folder, `${name}.kubeconfig`);
-    const config = {
-      apiVersion: 'v1',
-      kind: 'Config',
-      'current-context': 'it',
-      contexts: [{ name: 'it', context: { cluster: 'it', user: 'it' } }],
-      clusters: [
-        {
-          name: 'it',
-          cluster: {
-            server: `https://127.0.0.1:${port}`,
-            'certificate-authority': this.#certificates.authority,
-          },
-        },
-      ],
-      users: [{ name: 'it', user: { token } }],
-    };
-    writeFileSync(file, JSON.stringify(config));
-    return file;
+    const server = `https://127.0.0.1:${port}`;
+    const { authority } = this.#certificates;
+    return writeNamed(this.folder, server, authority, { name: `${name}.kubeconfig`, token });
   }
 
   /** Ends both, and removes what they wrote. */
