@@ -3,7 +3,28 @@ import { chooseWalks } from '../../support/chaos/engine/choice.ts';
 import { drawWalk } from '../../support/chaos/engine/draw-walk.ts';
 import { proveWalk } from '../../support/chaos/engine/prove-walk.ts';
 import { foundWalks, slowWalks } from '../../support/chaos/lab/found.ts';
-import { labWorlds } from '../../support/chaos/lab/lab-worlds.ts';
+import type { WorldKind } from '../../support/chaos/engine/world.ts';
+import { labFaults } from '../../support/chaos/lab/faults.ts';
+import { LabWorld } from '../../support/chaos/lab/lab-world.ts';
+import { raiseTestLab } from '../../support/lab/test-lab.ts';
+
+/** How much slower than promised a machine may be that runs a control plane beside all else. */
+const patience = Number(process.env['CHAOS_PATIENCE'] ?? (process.env['CI'] === 'true' ? 3 : 2));
+
+/** Worlds of real components: each is a lab of its own. */
+const labWorlds: WorldKind = {
+  name: 'chaos on the lab',
+  faults: labFaults,
+  async open() {
+    const lab = await raiseTestLab({ proxyMode: 'iptables', iptables: 'nft' });
+    try {
+      return await LabWorld.open(lab, patience);
+    } catch (error) {
+      await lab.end();
+      throw error;
+    }
+  },
+};
 
 /** What kube-proxy needs may take a while; what vipnat promises is timed by the world itself. */
 const limits = { quietMs: 90_000, judgements: 4, steadyMs: 300 };
