@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OwnTime } from '../../support/network/own-time.ts';
 import { connectAtRate } from '../../support/network/seat-connects.ts';
 
 const server = createServer((socket) => {
@@ -32,6 +34,15 @@ test('a client that stood still sends what it missed later, at its rate, and los
     apiservers: { someone: 50 },
   });
   expect(performance.now() - begun).toBeGreaterThan(durationMs + standstillMs - 100);
+});
+
+test('a limit that was taken back calls nobody back', async () => {
+  const own = new OwnTime();
+  let count = 0;
+  own.schedule(10, () => (count += 1))();
+  await sleep(40);
+  own.close();
+  expect(count).toBe(0);
 });
 
 test('a local port that another connection of the host has is left out', async () => {
