@@ -337,7 +337,7 @@ export class Loop {
     this.#isStopped = true;
     this.#foresight.forget();
     this.#without.stop();
-    await Promise.all([this.#queue.stop(), this.#watch?.close(), this.#flows.stop(), this.#urgent]);
+    await Promise.all([this.#queue.stop(), this.#watch?.stop(), this.#flows.stop(), this.#urgent]);
     await this.#ports.kernel.keepReady([]);
   }
 

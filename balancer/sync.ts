@@ -11,7 +11,7 @@ import { ForwardKeeper } from './table/forward.ts';
 import { TriggerQueue, type OwnCause, type Requeue } from '../lib/sync-queue.ts';
 import { SyncLog } from './log.ts';
 import { Decider, type DecidePorts } from './decide.ts';
-import type { Source } from '../lib/kernel/watch.ts';
+import type { Watch } from '../lib/kernel/port.ts';
 import { toVipnatError } from '../lib/errors.ts';
 
 /** What the caller supplies. */
@@ -276,7 +276,7 @@ export class Balancer {
   readonly #gaps: WriteGaps;
   readonly #decider: Decider;
   readonly #controller: ControllerWatch;
-  #watch: Source | null = null;
+  #watch: Watch | null = null;
   /** Wanted, and not yet in the kernel. */
   #pending = new Map<string, Balances>();
   #comparedAt = -Infinity;

@@ -133,8 +133,8 @@ export function formatSince(since: string | null, nowMs: number): string {
 }
 
 /** A node whose Lease has run out. */
-export function describeNoAnswer(silent: { node: string; msSinceRenewal: number | null }): string {
-  const { node, msSinceRenewal: ms } = silent;
+export function describeNoAnswer(lease: { node: string; msSinceRenewal: number | null }): string {
+  const { node, msSinceRenewal: ms } = lease;
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 

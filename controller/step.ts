@@ -181,7 +181,7 @@ export function patchStatus(
   return { ...write, path: `${write.path}/status`, confirm };
 }
 
-/** Gives an object vipnat's finalizer, or takes it off one that is deleted and not needed any more; null where it is as it should be. */
+/** Gives an object vipnat's finalizer, or takes it off one that is deleted and not needed any more; null where neither is needed. */
 export function keepFinalizer(
   kind: WrittenKind,
   object: Written & Pick<VirtualIp, 'metadata'>,

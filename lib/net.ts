@@ -285,6 +285,9 @@ export type Family = 'ipv4' | 'ipv6';
 /** Both families, in the order in which they are read, written and printed. */
 export const families: readonly Family[] = ['ipv4', 'ipv6'];
 
+/** Addresses that nobody has (RFC 5737, RFC 3849): the route there is the default route. */
+export const familyToElsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
+
 /** What is found of each family; one of which nothing is is left out. */
 export function mapFamilies<T>(find: (family: Family) => T | undefined): Partial<Record<Family, T>> {
   const found = families.map((family) => [family, find(family)] as const);

@@ -99,7 +99,7 @@ const modeLimits = { limitMs: 250, maxLength: 64 };
 export async function askProxyMode(): Promise<string | null> {
   for (const url of urls) {
     const answer = await askLoopback(url, modeLimits);
-    if (answer?.status === 200) return answer.body.trim();
+    if (answer?.status === 200) return answer.text.trim();
   }
   return null;
 }

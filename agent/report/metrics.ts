@@ -54,7 +54,7 @@ export class LoopMetrics implements Partial<LoopObserver> {
   }
 
   synced({ health }: Pick<Assessment, 'health'>, tookMs: number): void {
-    this.#meter.time('vipnat_sync_duration_seconds', tookMs / 1000);
+    this.#meter.time(tookMs / 1000);
     for (const apiserver of health.keys())
       this.#meter.count('vipnat_apiserver_deaths_total', { apiserver }, 0);
   }

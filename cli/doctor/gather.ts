@@ -15,7 +15,7 @@ import type { Config } from '../../config/options.ts';
 import { type Clock, sleep } from '../../lib/clock.ts';
 import type { Kernel, LocalAddress } from '../../lib/kernel/port.ts';
 import { type Endpoint, parseEndpoint, sortEndpoints, formatEndpoint, isInSubnet } from '../../lib/net.ts';
-import { type ConnectOutcome, askServing, type LoopbackAnswer, askLoopback } from '../../lib/http/client.ts';
+import { type ConnectOutcome, askServing, type HttpsAnswer, askLoopback } from '../../lib/http/client.ts';
 import type { HostReading } from '../../agent/main.ts';
 import { readJson } from '../../lib/text.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
@@ -359,7 +359,7 @@ const configz = z.object({
 async function askProxyHealth() {
   // --healthz-bind-address is by default every address; /configz is on the port of /proxyMode.
   const [health, config] = await Promise.all([askFirst('10256/healthz'), askFirst('10249/configz')]);
-  const ipvs = configz.safeParse(readJson(config?.body ?? '')).data?.['kubeproxy.config.k8s.io'].ipvs;
+  const ipvs = configz.safeParse(readJson(config?.text ?? '')).data?.['kubeproxy.config.k8s.io'].ipvs;
   return {
     status: health?.status ?? null,
     ipvs: ipvs === undefined ? null : { excludeCidrs: ipvs.excludeCIDRs ?? [] },
@@ -367,7 +367,7 @@ async function askProxyHealth() {
 }
 
 /** Whoever answers first is meant, also with an error: a sick kube-proxy answers 503. */
-async function askFirst(place: string): Promise<LoopbackAnswer | null> {
+async function askFirst(place: string): Promise<HttpsAnswer | null> {
   for (const host of ['127.0.0.1', '[::1]']) {
     const answer = await askLoopback(`http://${host}:${place}`, configzLimits);
     if (answer !== null) return answer;

@@ -477,10 +477,7 @@ export function findMetadata(known: Known, source: keyof Objects, key: string): 
 }
 
 /** The Service of a user, if it is the same one. */
-export function findService(
-  { namespace, name, uid }: AddressUser,
-  { services }: Known,
-): Objects['services'] | undefined {
-  const service = services.get(`${namespace}/${name}`);
-  return service?.metadata.uid === uid ? service : undefined;
+export function findService(user: AddressUser, { services }: Known): Objects['services'] | undefined {
+  const service = services.get(`${user.namespace}/${user.name}`);
+  return service?.metadata.uid === user.uid ? service : undefined;
 }

@@ -99,7 +99,7 @@ function isAbsent(service: Service, device: string, view: ClusterView): boolean 
 function publish(service: Service, balancer: DeviceBalancer, view: ClusterView): Step | null {
   const before = service.status?.conditions ?? [];
   const known = getIngress(service);
-  const ingress = isServing(balancer) ? toIngress(service, balancer.addresses, 'Proxy') : known;
+  const ingress = listIngress(service, balancer);
   const added = ingress.filter((one) => !known.includes(one)).map(({ ip }) => ip);
   const isSame = ingress.length === known.length && added.length === 0;
   const wanted = describe(balancer);
@@ -132,6 +132,10 @@ function isOfDeviceAlone(wanted: WantedCondition | null, before: readonly Condit
 export function toIngress(service: Service, texts: readonly string[], ipMode: 'VIP' | 'Proxy'): Ingress[] {
   const known = getIngress(service);
   return texts.map((ip) => known.find((one) => one.ip === ip && one.ipMode === ipMode) ?? { ip, ipMode });
+}
+
+function listIngress(service: Service, balancer: DeviceBalancer): readonly Ingress[] {
+  return isServing(balancer) ? toIngress(service, balancer.addresses, 'Proxy') : getIngress(service);
 }
 
 function isServing({ deviceStatus, addresses }: DeviceBalancer): boolean {

@@ -37,7 +37,7 @@ export const pod: Kind = {
     {
       source: 'virtualIps',
       part: ({ spec }) => [spec.services, spec.pool],
-      toKeys: (change, { serviceToPods }) => listAll(listBoth(change, listHolders).flat(), serviceToPods),
+      toKeys: (change, { serviceToPods }) => listAll(listBoth(change, listServiceKeys).flat(), serviceToPods),
     },
     { source: 'nodes', part: isNodeReady, toKeys: ({ key }, { nodeToPods }) => nodeToPods.get(key) ?? [] },
     {
@@ -61,7 +61,7 @@ export const pod: Kind = {
   mayRepeat: true,
 };
 
-function listHolders({ spec: { services } }: Allocation['virtualIp']): string[] {
+function listServiceKeys({ spec: { services } }: Allocation['virtualIp']): string[] {
   return services.map(({ namespace, name }) => `${namespace}/${name}`);
 }
 

@@ -3,7 +3,7 @@ import { type Clock, scheduleLimit, scheduleRunningLimit, systemClock } from '..
 import { connect, checkServerIdentity, type ConnectionOptions, TLSSocket } from 'node:tls';
 import { isIP, connect as connectTcp } from 'node:net';
 import { type IncomingMessage, get } from 'node:http';
-import type { Endpoint, Family } from '../net.ts';
+import { type Endpoint, type Family, familyToElsewhere } from '../net.ts';
 import { createSocket } from 'node:dgram';
 import { addAbortSignal } from 'node:stream';
 
@@ -44,7 +44,7 @@ export interface HttpsCall {
   readonly signal: AbortSignal;
 }
 
-/** What came back, whatever its status is. */
+/** What came back over HTTP, whatever its status is. */
 export interface HttpsAnswer {
   readonly status: number;
   readonly text: string;
@@ -332,22 +332,14 @@ function toOutcome(code: string): ConnectOutcome {
   return ownShortages.has(code) ? { kind: 'untried', code } : { kind: 'unreachable', code };
 }
 
-/** The answer of a program on this host. */
-export interface LoopbackAnswer {
-  readonly status: number;
-  readonly body: string;
-}
-
-/** How long and how much an answer may be. */
-interface AnswerLimits {
-  readonly limitMs: number;
-  readonly maxLength: number;
-  /** Of a Unix socket by which it is asked; by TCP unless given. */
-  readonly socketPath?: string;
-}
-
-/** Asks by HTTP, over a connection of its own; null when nobody answers in time, or with more. Never rejects. */
-export function askLoopback(url: string, limits: AnswerLimits): Promise<LoopbackAnswer | null> {
+/**
+ * Asks a program on this host by HTTP, over a connection of its own, by TCP or by a Unix socket; null when nobody answers in time, or with more.
+ * Never rejects.
+ */
+export function askLoopback(
+  url: string,
+  limits: { readonly limitMs: number; readonly maxLength: number; readonly socketPath?: string },
+): Promise<HttpsAnswer | null> {
   const { limitMs, maxLength, socketPath } = limits;
   return new Promise((resolve) => {
     const giveUp = () => {
@@ -355,13 +347,13 @@ export function askLoopback(url: string, limits: AnswerLimits): Promise<Loopback
     };
     // No pooled connection: it could be to a program that is gone.
     const question = get(url, { agent: false, socketPath }, (response) => {
-      let body = '';
+      let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
-        body += chunk;
-        if (body.length > maxLength) question.destroy();
+        text += chunk;
+        if (text.length > maxLength) question.destroy();
       });
       response.on('end', () => {
-        resolve({ status: response.statusCode ?? 0, body });
+        resolve({ status: response.statusCode ?? 0, text });
       });
       response.on('error', giveUp).on('close', giveUp);
     });
@@ -422,9 +414,6 @@ export function toReadyzRequest({ address, port }: Endpoint): Pick<RequestOption
   return { host: address, port, path: readyzPath };
 }
 
-/** Nobody has these (RFC 5737, RFC 3849). Nothing is sent there. */
-const elsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
-
 /** Any port will do. */
 const discardPort = 9;
 
@@ -442,7 +431,7 @@ export function findSourceAddress(family: Family): Promise<string | null> {
     socket.on('error', () => {
       end(null);
     });
-    socket.connect(discardPort, elsewhere[family], () => {
+    socket.connect(discardPort, familyToElsewhere[family], () => {
       end(socket.address().address);
     });
   });

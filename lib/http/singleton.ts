@@ -107,7 +107,7 @@ export function readOwnerInfo(json: unknown): OwnerInfo | null {
 export async function askLockOwner(role: Role, path: string): Promise<unknown> {
   const socketPath = toSocketPath(role);
   const answer = await askLoopback(`http://localhost${path}`, { ...answerLimits, socketPath });
-  return readJson(answer?.body ?? '');
+  return readJson(answer?.text ?? '');
 }
 
 async function describeOwner(role: Role): Promise<string> {

@@ -280,16 +280,11 @@ function listBareAddresses(instance: Statement): string[] {
   return items.map(([word = '']) => word.replace(/\/\d+$/, ''));
 }
 
-/** How a configuration's instances reach each other: the settings that `vipnat keepalived` needs to keep that. */
-interface KeepalivedWire {
-  /** The peers of unicast and, where it is named, this node's own address; empty for multicast. */
-  readonly masters: readonly string[];
-  /** `advert_int`, in seconds; null where none is named. */
-  readonly advertSeconds: number | null;
-}
-
-/** That of the first instance which says so, see keepalived.conf(5). */
-export function findWire(text: string): KeepalivedWire {
+/**
+ * How a configuration's instances reach each other: by unicast all masters, with this node's own address where that is named, and `advert_int` in
+ * seconds. Each is that of the first instance which says so, see keepalived.conf(5).
+ */
+export function findWire(text: string): { masters: readonly string[]; advertSeconds: number | null } {
   const instances = listInstances(text);
   const peers = instances.map((one) => listItems(one, 'unicast_peer').map(([peer = '']) => peer));
   const listed = (peers.find(({ length }) => length > 0) ?? []).filter((peer) => isIP(peer) !== 0);

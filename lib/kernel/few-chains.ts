@@ -12,7 +12,7 @@ import {
   iptablesTables,
 } from './port.ts';
 import { orElse } from '../errors.ts';
-import { type Toolbox, settleAll, execTool, runTool, splitLines } from './tools.ts';
+import { type FindTool, settleAll, execTool, runTool, splitLines } from './tools.ts';
 import {
   type NetlinkQuestioner,
   withNetlinkClient,
@@ -53,12 +53,12 @@ const saveLimitMs = 2000;
 
 /** What iptables-nft printed of the chains of one family in the last reading. */
 export class FewChains {
-  readonly #toolbox: Toolbox;
+  readonly #findTool: FindTool;
   #texts: ReadonlyMap<string, ChainText> = new Map();
   #version = '';
 
-  constructor(toolbox: Toolbox) {
-    this.#toolbox = toolbox;
+  constructor(findTool: FindTool) {
+    this.#findTool = findTool;
   }
 
   /**
@@ -67,8 +67,8 @@ export class FewChains {
    */
   async read(source: ChainSource): Promise<SaveOutput | null> {
     const { family } = source;
-    const list = await this.#toolbox.find(family, 'nft');
-    const save = await this.#toolbox.find(family, 'nft', 'save');
+    const list = await this.#findTool(family, 'nft');
+    const save = await this.#findTool(family, 'nft', 'save');
     if (list === null || save === null) return null;
     this.#version ||= await runTool({ tool: list, arguments: ['--version'], limitMs: source.limitMs });
     return await withRuleClients((clients) => this.#readWith(clients, source, { list, save }));
@@ -175,11 +175,11 @@ type RulesRead = Pick<KernelReading, 'iptables' | 'nftTables' | 'nftProxies' | '
 export type RuleReader = (query: KernelQuery) => Promise<RulesRead>;
 
 /** Makes what reads rules through the tools, and remembers what they printed of chains that stay as they are. Each tool may take `limitMs`. */
-export function createRuleReader(toolbox: Toolbox, limitMs: number): RuleReader {
-  const few = { ipv4: new FewChains(toolbox), ipv6: new FewChains(toolbox) };
+export function createRuleReader(findTool: FindTool, limitMs: number): RuleReader {
+  const few = { ipv4: new FewChains(findTool), ipv6: new FewChains(findTool) };
   return async (query) => {
     const read = await settleAll(
-      query.families.map((family) => readFamily({ toolbox, few: few[family] }, { family, limitMs }, query)),
+      query.families.map((family) => readFamily({ findTool, few: few[family] }, { family, limitMs }, query)),
     );
     const parts = [
       read.flatMap(({ saves }) => saves),
@@ -197,7 +197,7 @@ export function createRuleReader(toolbox: Toolbox, limitMs: number): RuleReader 
 }
 
 async function readFamily(
-  { toolbox, few }: { readonly toolbox: Toolbox; readonly few: FewChains },
+  { findTool, few }: { readonly findTool: FindTool; readonly few: FewChains },
   source: Omit<ChainSource, 'selection'>,
   { dialects, nftServiceChain: serviceChain, chains: selection }: KernelQuery,
 ) {
@@ -206,7 +206,7 @@ async function readFamily(
   const quick = isLarge && selection !== undefined ? () => few.read({ ...source, selection }) : undefined;
   const saves = dialects
     .filter(() => hasIptables(family))
-    .map((dialect) => readIptables(toolbox, { ...source, dialect }, dialect === 'nft' ? quick : undefined));
+    .map((dialect) => readIptables(findTool, { ...source, dialect }, dialect === 'nft' ? quick : undefined));
   const where = { family, dialect: 'nftables' } as const;
   const table = attempt(readNftTable(family, limitMs, hasTable.vipnat), { ...where, tables: ['vipnat'] });
   const reading = hasTable['kube-proxy']

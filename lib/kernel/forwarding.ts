@@ -1,4 +1,11 @@
-import { type Family, readAddressBytes, families, toAddressBytes, familyToBits } from '../net.ts';
+import {
+  type Family,
+  readAddressBytes,
+  families,
+  toAddressBytes,
+  familyToBits,
+  familyToElsewhere,
+} from '../net.ts';
 import type { LocalAddress, Forwarding, LocalRoutes, SourceRoute, LocalRoute } from './port.ts';
 import { quoteWords } from '../text.ts';
 import { writeFile, readdir, readFile } from 'node:fs/promises';
@@ -40,9 +47,11 @@ const noInterface: readonly string[] = ['all', 'default', 'lo'];
 
 /** The name of a family's switch, or of one interface's own, as sysctl takes it: a dot in an interface's name is a slash there. */
 export function forwardingSwitch(family: Family, device?: string): string {
-  return device === undefined
-    ? switches[family]
-    : `net.${family}.conf.${device.replaceAll('.', '/')}.forwarding`;
+  return device === undefined ? switches[family] : nameSwitch(family, device, 'forwarding');
+}
+
+function nameSwitch(family: Family, device: string, name: string): string {
+  return `net.${family}.conf.${device.replaceAll('.', '/')}.${name}`;
 }
 
 /** The interfaces of these IPv4 addresses whose own switch is off, sorted. The kernel drops what comes by them and is for others. */
@@ -210,7 +219,7 @@ export async function listNarrowTunnels(): Promise<string[]> {
 
 /** The switch of an interface, as sysctl(8) takes it: a dot in the interface's name is a slash there. */
 export function nameTunnelFilter(device: string): string {
-  return `net.ipv4.conf.${device.replaceAll('.', '/')}.rp_filter`;
+  return nameSwitch('ipv4', device, 'rp_filter');
 }
 
 /** The values of these switches, by their names as sysctl takes them, trimmed. One that this kernel lacks is not in it. */
@@ -286,9 +295,6 @@ export async function findRouted(addresses: readonly string[]): Promise<string[]
   });
 }
 const RTA_GATEWAY = 5;
-
-/** Nobody's (RFC 5737, RFC 3849): the route there is the default route. */
-const familyToElsewhere: Readonly<Record<Family, string>> = { ipv4: '192.0.2.1', ipv6: '2001:db8::1' };
 
 /** The router of an address and its interface; null where there is none. */
 async function findNextHop(client: NetlinkQuestioner, address: string): Promise<string | null> {
@@ -468,5 +474,5 @@ export function readAdvertised(text: string): string[] {
 
 /** The switch that has an interface obey advertisements although the host forwards. */
 function acceptingSwitch(device: string): string {
-  return `net.ipv6.conf.${device.replaceAll('.', '/')}.accept_ra`;
+  return nameSwitch('ipv6', device, 'accept_ra');
 }

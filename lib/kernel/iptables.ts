@@ -10,9 +10,9 @@ import {
   toolName,
 } from './port.ts';
 import {
-  type Toolbox,
+  type FindTool,
   settleAll,
-  createToolbox,
+  createToolFinder,
   isInPath,
   runTool,
   type ToolCommand,
@@ -37,18 +37,18 @@ type QuickReading = () => Promise<SaveOutput | null>;
  * later tables exist. Null where there is nothing to read.
  */
 export async function readIptables(
-  toolbox: Toolbox,
+  findTool: FindTool,
   { family, dialect, limitMs }: RawSource,
   readQuickly?: QuickReading,
 ): Promise<Attempt<SaveOutput | null>> {
   const quick = await attempt(tryQuickly(readQuickly), { family, dialect, tables: iptablesTables });
   if (quick.found !== null || quick.unread.length > 0) return quick;
   const source = { family, dialect, limitMs };
-  const whole = await attempt(saveIptables(toolbox, source), { family, dialect, tables: iptablesTables });
+  const whole = await attempt(saveIptables(findTool, source), { family, dialect, tables: iptablesTables });
   if (whole.unread[0]?.code !== 'TOOL_FAILED') return whole;
   const parts = await settleAll(
     iptablesTables.map((table) =>
-      attempt(saveIptables(toolbox, { ...source, table }), { family, dialect, tables: [table] }),
+      attempt(saveIptables(findTool, { ...source, table }), { family, dialect, tables: [table] }),
     ),
   );
   const unread = parts.flatMap((part) => part.unread);
@@ -90,12 +90,12 @@ const layers: readonly (NftLayer | null)[] = ['ip', 'ip6', 'inet'];
  */
 export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRules[]> {
   const chains = await listEarlyChains();
-  const toolbox = createToolbox(limitMs);
+  const findTool = createToolFinder(limitMs);
   const rawLayers = chains.filter(({ table }) => table === 'raw').map(({ layer }) => layer);
   const saves = families.flatMap((family) =>
     iptablesDialects
       .filter((dialect) => dialect === 'legacy' || rawLayers.includes(familyToNft[family]))
-      .map((dialect) => saveRaw(toolbox, { family, dialect, limitMs })),
+      .map((dialect) => saveRaw(findTool, { family, dialect, limitMs })),
   );
   const tables = new Set(
     chains
@@ -125,9 +125,9 @@ async function listEarlyChains(): Promise<readonly NftChain[]> {
 }
 
 /** Null on a host without this iptables. */
-async function saveRaw(toolbox: Toolbox, source: RawSource): Promise<EarlyRules | null> {
-  if ((await toolbox.find(source.family, source.dialect, 'save')) === null) return null;
-  const saved = await saveIptables(toolbox, { ...source, table: 'raw' });
+async function saveRaw(findTool: FindTool, source: RawSource): Promise<EarlyRules | null> {
+  if ((await findTool(source.family, source.dialect, 'save')) === null) return null;
+  const saved = await saveIptables(findTool, { ...source, table: 'raw' });
   return saved === null ? null : { kind: 'iptables', ...saved };
 }
 
@@ -136,12 +136,12 @@ async function saveRaw(toolbox: Toolbox, source: RawSource): Promise<EarlyRules 
  * text is empty. Null on a host that runs legacy only, for nft. All tables where none is named.
  */
 export async function saveIptables(
-  toolbox: Toolbox,
+  findTool: FindTool,
   source: RawSource & { readonly table?: string },
 ): Promise<SaveOutput | null> {
   const { family, dialect, limitMs, table } = source;
   if (dialect === 'legacy' && !(await hasLegacyTables(family, table))) return { family, dialect, text: '' };
-  const tool = await findSave(toolbox, family, dialect);
+  const tool = await findSave(findTool, family, dialect);
   if (tool === null) return null;
   const words = table === undefined ? [] : ['-t', table];
   return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isLowPriority: true }) };
@@ -172,31 +172,35 @@ export function hasIptables(family: Family): boolean {
 
 /** What restores rules of one family and dialect; null where it is not installed. */
 export async function findRestore(
-  toolbox: Toolbox,
+  findTool: FindTool,
   { family, dialect }: Pick<IptablesTransaction, 'family' | 'dialect'>,
 ): Promise<ToolCommand | null> {
-  const tool = await toolbox.find(family, dialect, 'restore');
+  const tool = await findTool(family, dialect, 'restore');
   // Legacy waits up to 5 s for the lock that everybody shares, then exits with 4; nft has no lock and takes the flag.
   return tool === null ? null : { tool, arguments: ['--noflush', '-w', '5'] };
 }
 
 /** Runs one restore script: all of a table's lines take effect at its COMMIT, or none. */
 export async function restoreIptables(
-  toolbox: Toolbox,
+  findTool: FindTool,
   { family, dialect, input }: IptablesTransaction,
   { limitMs, run = execTool }: { readonly limitMs: number; readonly run?: RunTool },
 ): Promise<void> {
-  const restore = await findRestore(toolbox, { family, dialect });
+  const restore = await findRestore(findTool, { family, dialect });
   if (restore === null) throw toolMissing(toolName(family, dialect, 'restore'));
   if (dialect === 'nft') await makeBaseChains(family, input, limitMs);
   await runTool({ ...restore, input, limitMs }, run);
 }
 
 /** Null on a host that runs legacy only; with neither backend's tool we would be blind. */
-async function findSave(toolbox: Toolbox, family: Family, dialect: IptablesDialect): Promise<string | null> {
-  const tool = await toolbox.find(family, dialect, 'save');
+async function findSave(
+  findTool: FindTool,
+  family: Family,
+  dialect: IptablesDialect,
+): Promise<string | null> {
+  const tool = await findTool(family, dialect, 'save');
   if (tool !== null) return tool;
-  const isLegacyOnly = dialect === 'nft' && (await toolbox.find(family, 'legacy', 'save')) !== null;
+  const isLegacyOnly = dialect === 'nft' && (await findTool(family, 'legacy', 'save')) !== null;
   if (!isLegacyOnly) throw toolMissing(toolName(family, dialect, 'save'));
   return null;
 }
@@ -243,8 +247,7 @@ const maxMs = 2000;
 async function makeBaseChains(family: Family, input: string, limitMs: number): Promise<void> {
   const missing = await listMissing(family, listBaseChains(input));
   if (missing.length === 0) return;
-  const transaction = { family, dialect: 'nftables', input: renderBaseChains(family, missing) } as const;
-  await orElse(runNft(transaction, Math.min(limitMs, maxMs)), undefined);
+  await orElse(runNft(renderBaseChains(family, missing), Math.min(limitMs, maxMs)), undefined);
 }
 
 /** A chain of the kernel's, and where it is. */
@@ -313,7 +316,7 @@ export function createDrainRule(): DrainRule {
       return text === '' ? [] : parseDrainTable(text);
     },
     async write(ports) {
-      await runNft({ family: 'ipv4', dialect: 'nftables', input: renderDrainTable(ports) }, limitMs);
+      await runNft(renderDrainTable(ports), limitMs);
     },
   };
 }

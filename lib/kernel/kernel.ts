@@ -3,6 +3,7 @@ import type { VipnatError } from '../errors.ts';
 import { type Clock, systemClock } from '../clock.ts';
 import {
   type Kernel,
+  type Watch,
   type WritePlace,
   type KernelQuery,
   type KernelReading,
@@ -16,10 +17,10 @@ import {
   nameOwnTable,
 } from './port.ts';
 import {
-  createToolbox,
+  createToolFinder,
   ReadyTools,
   type RunTool,
-  type Toolbox,
+  type FindTool,
   type ToolCommand,
   isInPath,
   toolMissing,
@@ -27,7 +28,7 @@ import {
 import { createRuleReader, FewChains, type RuleReader } from './few-chains.ts';
 import {
   createForwardLister,
-  RuleMemory,
+  createRuleMemory,
   runNft,
   nftScript,
   type MissingFeatures,
@@ -65,7 +66,7 @@ import {
   type ConnectionChoice,
   forgetFlows,
 } from './conntrack.ts';
-import { startWatch, type PollOptions, type Source, startPoll } from './watch.ts';
+import { startWatch, type PollOptions, startPoll } from './watch.ts';
 import { readAddresses } from './addresses.ts';
 import type { Family } from '../net.ts';
 import {
@@ -105,8 +106,8 @@ interface KernelOptions {
 /** The kernel of this network namespace, through the tools in PATH. Nothing runs before the first call. */
 export function createKernel(options: KernelOptions): Kernel {
   const { onProblem, clock = systemClock, readLimitMs = usualReadLimitMs, writeLimitMs = 15_000 } = options;
-  const toolbox = createToolbox(readLimitMs);
-  const readRules = createRuleReader(toolbox, readLimitMs);
+  const findTool = createToolFinder(readLimitMs);
+  const readRules = createRuleReader(findTool, readLimitMs);
   const known = new KnownForwarding();
   const ready = new ReadyTools(clock);
   const run: RunTool = (call) => ready.run(call);
@@ -114,9 +115,9 @@ export function createKernel(options: KernelOptions): Kernel {
     read: (query) => readKernel(readRules, query),
     apply: (transaction) =>
       isForIptables(transaction)
-        ? restoreIptables(toolbox, transaction, { limitMs: writeLimitMs, run })
-        : runNft(transaction, writeLimitMs, { run }),
-    keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(toolbox, place)))),
+        ? restoreIptables(findTool, transaction, { limitMs: writeLimitMs, run })
+        : runNft(transaction.input, writeLimitMs, { run }),
+    keepReady: (places) => ready.keep(Promise.all(places.map((place) => findWriter(findTool, place)))),
     resetFlows: deleteFlows,
     countFlows,
     listForwardChains: createForwardLister(readLimitMs),
@@ -132,8 +133,8 @@ export function createKernel(options: KernelOptions): Kernel {
   };
 }
 
-async function findWriter(toolbox: Toolbox, { family, dialect }: WritePlace): Promise<ToolCommand | null> {
-  return dialect === 'nftables' ? nftScript : await findRestore(toolbox, { family, dialect });
+async function findWriter(findTool: FindTool, { family, dialect }: WritePlace): Promise<ToolCommand | null> {
+  return dialect === 'nftables' ? nftScript : await findRestore(findTool, { family, dialect });
 }
 
 async function readKernel(readRules: RuleReader, query: KernelQuery): Promise<KernelReading> {
@@ -209,7 +210,7 @@ export interface BalancerKernel {
   /** Hands one script to one iptables: all of it takes effect, or nothing. */
   restore(transaction: IptablesTransaction): Promise<void>;
   /** Calls back after foreign transactions; this kernel's own `restore` counts as one. */
-  watchGeneration(options: Omit<PollOptions<number>, 'sample' | 'everyMs'>): Source;
+  watchGeneration(options: Omit<PollOptions<number>, 'sample' | 'everyMs'>): Watch;
 }
 
 /** A table of 1,000 Services with 100 endpoints each takes a second to write or list. */
@@ -220,15 +221,15 @@ const generationPollMs = 500;
 
 /** The kernel of this network namespace, for the tables of the balancer. */
 export function createBalancerKernel(): BalancerKernel {
-  const toolbox = createToolbox(limitMs);
-  const fewChains = { ipv4: new FewChains(toolbox), ipv6: new FewChains(toolbox) };
-  const ownTables = new RuleMemory<string>();
+  const findTool = createToolFinder(limitMs);
+  const fewChains = { ipv4: new FewChains(findTool), ipv6: new FewChains(findTool) };
+  const recall = createRuleMemory<string>();
   const own = new OwnTransactions();
   // Kept open: the end of a socket waits until the kernel has cleared away what the last transaction removed, 10 ms.
   const [elements, connections] = [createNetlinkClient('netfilter'), createNetlinkClient('netfilter')];
   const apply = async (input: string) => {
     await own.run(async () => {
-      await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs);
+      await runNft(input, limitMs);
       return true;
     });
   };
@@ -238,7 +239,7 @@ export function createBalancerKernel(): BalancerKernel {
       return await listConfiguration(table);
     },
     listOwnTable: (family) =>
-      ownTables.recall({ family: familyToNft[family], table: ownTable }, () =>
+      recall({ family: familyToNft[family], table: ownTable }, () =>
         listNftTable(nameOwnTable(family), ['-t'], limitMs),
       ),
     readHandles: (name) => withNetlinkClient('netfilter', (client) => readTableHandles(client, name)),
@@ -259,10 +260,10 @@ export function createBalancerKernel(): BalancerKernel {
       const selection = { tables: ['filter'], names, prefixes: [], referred: [] } as const;
       const few = dialect === 'nft' ? () => fewChains[family].read({ ...source, selection }) : undefined;
       return (
-        (await tryQuickly(few)) ?? (await saveIptables(toolbox, { ...source, dialect, table: 'filter' }))
+        (await tryQuickly(few)) ?? (await saveIptables(findTool, { ...source, dialect, table: 'filter' }))
       );
     },
-    restore: (transaction) => restoreIptables(toolbox, transaction, { limitMs }),
+    restore: (transaction) => restoreIptables(findTool, transaction, { limitMs }),
     watchGeneration: (options) => watchForeign(own, options),
   };
 }
@@ -340,7 +341,7 @@ async function changeElements(client: NetlinkClient, changes: readonly ElementCh
 function watchForeign(
   own: OwnTransactions,
   options: Parameters<BalancerKernel['watchGeneration']>[0],
-): Source {
+): Watch {
   const client = createNetlinkClient('netfilter');
   const poll = startPoll({
     ...options,

@@ -1,10 +1,9 @@
-import type { Family } from '../net.ts';
+import { type Family, familyToElsewhere } from '../net.ts';
 import {
   type NftProxyOutput,
   familyToNft,
   type NftTableOutput,
   nameOwnTable,
-  type Transaction,
   type ForwardChain,
   ownTable,
 } from './port.ts';
@@ -60,19 +59,25 @@ export async function readNftProxy(
 
 /** Null when there is no such object. */
 async function listObjects(object: readonly string[], limitMs: number): Promise<unknown[] | null> {
-  const { exitCode, stdout, stderr } = await execTool({
-    tool: 'nft',
-    // Sets of clients without the clients.
-    arguments: ['-j', ...(object[0] === 'set' ? ['-t'] : []), 'list', ...object],
-    limitMs,
-    isLowPriority: true,
-  });
-  if (exitCode !== 0) {
-    // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
-    if (stderr.includes('Error: No such file or directory')) return null;
-    throw toolFailed({ tool: `nft -j list ${object.join(' ')}`, exitCode, stderr, input: '' });
-  }
-  return parseObjects(stdout);
+  // Sets of clients without the clients.
+  const options = ['-j', ...(object[0] === 'set' ? ['-t'] : [])];
+  const text = await runList(options, object, limitMs, 'nft -j');
+  return text === null ? null : parseObjects(text);
+}
+
+/** What nft prints of an object; null where there is none. `title` names nft in a failure. */
+async function runList(
+  options: readonly string[],
+  object: readonly string[],
+  limitMs: number,
+  title = 'nft',
+) {
+  const call = { tool: 'nft', arguments: [...options, 'list', ...object], limitMs, isLowPriority: true };
+  const { exitCode, stdout, stderr } = await execTool(call);
+  if (exitCode === 0) return stdout;
+  // nft 1.0.6 exits with 1 and `Error: No such file or directory` for a missing table, map or chain alike.
+  if (stderr.includes('No such file or directory')) return null;
+  throw toolFailed({ tool: `${title} list ${object.join(' ')}`, exitCode, stderr, input: '' });
 }
 
 /**
@@ -131,7 +136,7 @@ export const trialTable = 'vipnat-trial';
 /** Each rule needs just this. */
 const featureToRule: Readonly<Record<Exclude<NftFeature, 'verdict map'>, (family: Family) => string>> = {
   fib: () => 'fib daddr . iif type != 2 accept',
-  dup: (family) => `dup to ${family === 'ipv6' ? '2001:db8::1' : '192.0.2.1'}`,
+  dup: (family) => `dup to ${familyToElsewhere[family]}`,
   hash: (family) => `jhash ${familyToNft[family]} saddr mod 7 seed 0x1 vmap { 0 : accept }`,
   numgen: () => 'numgen random mod 2 vmap { 0 : accept }',
   reject: () => 'reject',
@@ -199,7 +204,7 @@ async function readsVerdictMaps(apply: Apply, limitMs: number): Promise<boolean>
 /** Why nft or the kernel would refuse a script, a sentence; null where they would take it. Nothing takes effect. Rejects where nft cannot be asked. */
 export async function checkScript(input: string, limitMs: number): Promise<string | null> {
   try {
-    await runNft({ family: 'ipv4', dialect: 'nftables', input }, limitMs, { isTrial: true });
+    await runNft(input, limitMs, { options: ['-c'] });
     return null;
   } catch (error) {
     if (!isNftRefusal(error)) throw error;
@@ -234,18 +239,8 @@ export async function listNftObject(
   options: readonly string[],
   limitMs: number,
 ): Promise<string> {
-  const object = ['list', ...words];
-  const { exitCode, stdout, stderr } = await execTool({
-    tool: 'nft',
-    // Numbers for names, so that what is printed depends on no file of this host.
-    arguments: ['-n', ...options, ...object],
-    limitMs,
-    isLowPriority: true,
-  });
-  if (exitCode === 0) return stdout;
-  // nft 1.0.6: `Error: No such file or directory`.
-  if (stderr.includes('No such file or directory')) return '';
-  throw toolFailed({ tool: `nft ${object.join(' ')}`, exitCode, stderr, input: '' });
+  // Numbers for names, so that what is printed depends on no file of this host.
+  return (await runList(['-n', ...options], words, limitMs)) ?? '';
 }
 
 /** What runs a script for nftables. */
@@ -256,35 +251,25 @@ function isNftRefusal(error: unknown): boolean {
   return error instanceof VipnatError && error.code === 'TOOL_FAILED';
 }
 
-/** How nft is started. */
-interface NftRun {
-  /** What is to start it; execTool unless given. */
-  readonly run?: RunTool;
-  /** Whether nothing shall take effect: nft and the kernel say only whether they would take it. */
-  readonly isTrial?: boolean;
-}
-
-/** Runs one script: all of it takes effect, or nothing. */
+/**
+ * Runs one script: all of it takes effect, or nothing. The option `-c` has nothing take effect: nft and the kernel say only whether they
+ * would take it.
+ */
 export async function runNft(
-  { input }: Transaction,
+  input: string,
   limitMs: number,
-  { run = execTool, isTrial = false }: NftRun = {},
+  { run = execTool, options = [] }: { readonly run?: RunTool; readonly options?: readonly string[] } = {},
 ): Promise<void> {
   if (!isInPath('nft')) throw toolMissing('nft');
-  const options = isTrial ? ['-c'] : [];
   const readable = await toReadable(input, limitMs);
-  const { exitCode, stderr } = await run({
-    ...nftScript,
-    arguments: [...options, ...nftScript.arguments],
-    input: readable,
-    limitMs,
-  });
+  const script = [...options, ...nftScript.arguments];
+  const { exitCode, stderr } = await run({ ...nftScript, arguments: script, input: readable, limitMs });
   if (exitCode === 0) return;
   // nft 0.9.8 opens /dev/stdin again, and nft 1.1.7 wants a file or a pipe there. Node gives a socket.
   if (!/(?:Could not open file|Not a regular file:) "\/dev\/stdin"/.test(stderr)) {
     throw toolFailed({ tool: 'nft', exitCode, stderr, input: readable });
   }
-  const pipe = ['-c', 'cat | exec "$@"', 'sh', 'nft', ...options, ...nftScript.arguments];
+  const pipe = ['-c', 'cat | exec "$@"', 'sh', 'nft', ...script];
   await runTool({ tool: 'sh', arguments: pipe, input: readable, limitMs });
 }
 
@@ -356,25 +341,25 @@ export class OwnTransactions {
 /** vipnat asks for a handful of places. */
 const maxPlaces = 64;
 
-/** Remembers what a tool said of the rules of a place, as long as they stay as they are. */
-export class RuleMemory<T> {
-  /** Places to what was said last. */
-  readonly #placeToAnswer = new Map<string, { readonly rules: string; readonly answer: T }>();
-
-  /** What `ask` answers, without a call of it while the rules are the same. Rejects as `ask` does. */
-  async recall(place: RulePlace, ask: () => Promise<T>): Promise<T> {
+/**
+ * Makes a memory of what a tool said of the rules of a place. It answers what `ask` does, without a call of it while these rules are the same.
+ * Rejects as `ask` does.
+ */
+export function createRuleMemory<T>(): (place: RulePlace, ask: () => Promise<T>) => Promise<T> {
+  const placeToAnswer = new Map<string, { readonly rules: string; readonly answer: T }>();
+  return async (place, ask) => {
     const name = JSON.stringify(place);
     const rules = await describeRules(place);
-    const known = this.#placeToAnswer.get(name);
+    const known = placeToAnswer.get(name);
     if (known !== undefined && known.rules === rules) return known.answer;
-    this.#placeToAnswer.delete(name);
+    placeToAnswer.delete(name);
     const answer = await ask();
     // An answer can be of another moment: it counts for later if the rules are still the same.
     const isSettled = rules !== null && rules === (await describeRules(place));
-    if (this.#placeToAnswer.size >= maxPlaces) this.#placeToAnswer.clear();
-    if (isSettled) this.#placeToAnswer.set(name, { rules, answer });
+    if (placeToAnswer.size >= maxPlaces) placeToAnswer.clear();
+    if (isSettled) placeToAnswer.set(name, { rules, answer });
     return answer;
-  }
+  };
 }
 
 /** The same for the same rules; null where the kernel does not answer. */
@@ -397,14 +382,14 @@ async function describeRules(place: RulePlace): Promise<string | null> {
  * nft is missing. Each tool may take `limitMs`. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED.
  */
 export function createForwardLister(limitMs: number): () => Promise<readonly ForwardChain[]> {
-  const memory = new RuleMemory<ReturnType<typeof judgeRules>>();
+  const recall = createRuleMemory<ReturnType<typeof judgeRules>>();
   /** A chain that goes meanwhile, or cannot be asked for, leaves it to its policy. */
   const judge = async ({ layer, table, name }: HookedChain) => {
     if (![table, name].every(isNftName)) return 'policy';
     const words = ['list', 'chain', layer, table, name];
     const call = { tool: 'nft', arguments: words, limitMs, isLowPriority: true } as const;
     const place = { family: layer, table, chain: name };
-    return await memory.recall(place, async () => judgeRules(await runTool(call))).catch(() => 'policy');
+    return await recall(place, async () => judgeRules(await runTool(call))).catch(() => 'policy');
   };
   return async () => {
     const hooked = await listHookedChains();

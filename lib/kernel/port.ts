@@ -339,7 +339,7 @@ export interface Watch {
    */
   readonly ready: Promise<void>;
   /** Ends the watch and its children. Nothing is called back afterwards. Safe to call twice. */
-  close(): Promise<void>;
+  stop(): Promise<void>;
 }
 
 /** The families of nftables that iptables has tables in. */

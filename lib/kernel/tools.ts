@@ -219,18 +219,17 @@ export function packageOf(tool: string): string {
   return 'iptables';
 }
 
-/** Which tool does what on this host. */
-export interface Toolbox {
-  /**
-   * The name of the tool that saves or restores one backend's rules: `iptables-nft-save`, or plain `iptables-save`
-   * on a host that has only that and where it is of this backend. Without a suffix it is the one that lists chains. Null when the
-   * host has none.
-   */
-  find(family: Family, dialect: IptablesDialect, suffix?: 'save' | 'restore'): Promise<string | null>;
-}
+/**
+ * Finds the name of the tool that saves or restores one backend's rules: `iptables-nft-save`, or plain `iptables-save`
+ * on a host that has only that and where it is of this backend. Without a suffix it is the one that lists chains. Null when the
+ * host has none.
+ */
+export type FindTool = (
+  ...backend: readonly [family: Family, dialect: IptablesDialect, suffix?: 'save' | 'restore']
+) => Promise<string | null>;
 
 /** Searches for tools at every call, so tools may come and go; a plain tool is asked once which dialect it writes. */
-export function createToolbox(limitMs: number): Toolbox {
+export function createToolFinder(limitMs: number): FindTool {
   const toolToBackend = new Map<string, IptablesDialect>();
 
   async function askBackend(tool: string): Promise<IptablesDialect> {
@@ -243,13 +242,11 @@ export function createToolbox(limitMs: number): Toolbox {
     return dialect;
   }
 
-  return {
-    async find(family, dialect, suffix) {
-      const named = toolName(family, dialect, suffix);
-      if (isInPath(named)) return named;
-      const plain = named.replace(`-${dialect}`, '');
-      return isInPath(plain) && (await askBackend(plain)) === dialect ? plain : null;
-    },
+  return async (family, dialect, suffix) => {
+    const named = toolName(family, dialect, suffix);
+    if (isInPath(named)) return named;
+    const plain = named.replace(`-${dialect}`, '');
+    return isInPath(plain) && (await askBackend(plain)) === dialect ? plain : null;
   };
 }
 

@@ -23,13 +23,12 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
   const route = createNetlinkClient('route');
   const routes = createNetlinkClient('route', true);
   const start = <T extends string | number | null>({ trigger, ...poll }: Poll<T>) => {
-    const { clock, onTrigger, onProblem } = options;
     const onChange = () => {
-      onTrigger(trigger());
+      options.onTrigger(trigger());
     };
-    return startPoll({ clock, onProblem, onChange, ...poll });
+    return startPoll({ ...options, onChange, ...poll });
   };
-  const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Source>> = {
+  const triggerToSource: Readonly<Record<Exclude<Trigger, 'own-rules'>, Watch>> = {
     'nft-generation': start(pollGeneration(options.clock, netfilter)),
     addresses: start(pollAddresses({ few: route, many: routes })),
     ipvs: start(ipvsPoll),
@@ -43,7 +42,7 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
   const sources = Object.values(triggerToSource);
   return {
     ready: Promise.all(sources.map(({ ready }) => ready)).then(() => undefined),
-    async close() {
+    async stop() {
       await Promise.all(sources.map((source) => source.stop()));
       netfilter.close();
       route.close();
@@ -98,11 +97,11 @@ function pollGeneration(clock: Clock, client: NetlinkClient): Poll<number> {
 }
 
 function pollAddresses(clients: Readonly<Record<'few' | 'many', NetlinkClient>>): Poll<string> {
-  const digests = new AddressDigests();
+  const readDigest = createAddressDigester();
   let count = 0;
   return {
     sample: async () => {
-      const digest = await digests.read(count < manyAddresses ? clients.few : clients.many);
+      const digest = await readDigest(count < manyAddresses ? clients.few : clients.many);
       ({ count } = digest);
       return `${digest.count} ${digest.sum}`;
     },
@@ -127,30 +126,28 @@ interface Digest {
 }
 
 /**
- * Reads the addresses of this host again and again, and keeps none. kube-proxy's mode ipvs gives a host thousands: what comes in the same
- * bytes as before is not looked into.
+ * Makes what reads the addresses of this host again and again, and keeps none. kube-proxy's mode ipvs gives a host thousands: what comes in the
+ * same bytes as before is not looked into. Takes a client of the protocol route. One at a time. Rejects with NETLINK_FAILED.
  */
-export class AddressDigests {
-  #parts: readonly Part[] = [];
-
-  /** Takes a client of the protocol route. One at a time. Rejects with NETLINK_FAILED. */
-  async read(client: NetlinkQuestioner): Promise<Digest> {
+export function createAddressDigester(): (client: NetlinkQuestioner) => Promise<Digest> {
+  let before: readonly Part[] = [];
+  return async (client) => {
     const parts: Part[] = [];
     const read = (datagram: Buffer, sequence: number) => {
-      const known = this.#parts[parts.length];
+      const known = before[parts.length];
       const part = known?.bytes.equals(datagram) === true ? known : digest(datagram, sequence);
       parts.push(part);
       return part.rest;
     };
     const { question: type, payload } = addressList;
     await client.request({ type, payload, isDump: true, subject: 'its addresses', read });
-    this.#parts = parts;
+    before = parts;
     return {
       count: parts.reduce((total, part) => total + part.count, 0),
       // Not by their order: the kernel's parts are of other sizes each time at first.
       sum: parts.reduce((total, part) => (total + part.sum) | 0, 0),
     };
-  }
+  };
 }
 
 /** A datagram, and what it comes to. */
@@ -207,7 +204,7 @@ export function withoutConnectionCounts(ipvs: string): string {
  */
 
 /** Starts the child, and again 1 s to 60 s after each of its deaths; after a gap it triggers, for what was missed. */
-export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): Source {
+export function startLockWatch({ clock, onTrigger, onProblem }: SourceOptions): Watch {
   const stopping = new AbortController();
   let cancel: Cancel = () => undefined;
   let deaths = 0;
@@ -352,7 +349,7 @@ export interface PollOptions<T> {
 }
 
 /** Starts to poll immediately. Samples never overlap: each is planned when the one before has ended. */
-export function startPoll<T extends string | number | null>(options: PollOptions<T>): Source {
+export function startPoll<T extends string | number | null>(options: PollOptions<T>): Watch {
   let seen: T | undefined;
   let isFailing = false;
   let isStopped = false;
@@ -396,12 +393,4 @@ function untilNextMultiple(nowMs: number, everyMs: number): number {
 /** What every source of triggers is given. */
 interface SourceOptions extends Pick<PollOptions<never>, 'clock' | 'onProblem'> {
   readonly onTrigger: (trigger: Trigger) => void;
-}
-
-/** A source of triggers that is at work. */
-export interface Source {
-  /** Resolves once changes are seen, or when that could not be brought about. Never rejects. */
-  readonly ready: Promise<void>;
-  /** Ends it and waits until nothing of it is left. Nothing is called back afterwards. */
-  stop(): Promise<void>;
 }

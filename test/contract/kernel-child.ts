@@ -76,7 +76,7 @@ function startWatch(): Watch {
 }
 
 async function closeAll(): Promise<void> {
-  await Promise.all([...watches.map((watch) => watch.close()), kernel.keepReady([])]);
+  await Promise.all([...watches.map((watch) => watch.stop()), kernel.keepReady([])]);
 }
 
 function say(message: ChildMessage): void {

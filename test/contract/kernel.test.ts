@@ -189,8 +189,8 @@ describeKernels((subject) => {
     const triggers: Trigger[] = [];
     const watch = subject().kernel.watch((trigger) => triggers.push(trigger));
     await watch.ready;
-    await watch.close();
-    await watch.close();
+    await watch.stop();
+    await watch.stop();
     await subject().run('ipv4', 'nft', foreignRules);
     await subject().run('ipv4', 'legacy', foreignRules);
     await subject().disableForwarding('ipv4');

@@ -70,7 +70,7 @@ export function createRealKernel(child: ChildProcess): RealKernel {
       onTrigger = callBack;
       return {
         ready: ask('watch').then(() => undefined),
-        close: () => ask('close').then(() => undefined),
+        stop: () => ask('close').then(() => undefined),
       };
     },
     ping: () => ask('close'),

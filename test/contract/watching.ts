@@ -43,6 +43,6 @@ async function watchUntil(
   await watch.ready;
   await act();
   await wait(triggers);
-  await watch.close();
+  await watch.stop();
   return [...triggers];
 }

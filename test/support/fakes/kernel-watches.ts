@@ -30,7 +30,7 @@ export class FakeWatches {
     this.#watchers.add(watcher);
     return {
       ready: Promise.resolve(),
-      close: () => {
+      stop: () => {
         this.#watchers.delete(watcher);
         for (const cancel of pending.values()) cancel();
         return Promise.resolve();

@@ -15,7 +15,7 @@ export class FakeMeter implements Meter {
     this.#counts.set(key, (this.#counts.get(key) ?? 0) + amount);
   };
 
-  readonly time: Meter['time'] = (_name, seconds) => {
+  readonly time: Meter['time'] = (seconds) => {
     this.times.push(seconds);
   };
 

@@ -20,7 +20,7 @@ describe('an agent that starts', () => {
   test('sees what changed between its first look and the first look of its watch', async () => {
     const { kernel } = await play('before; proxy m1 m2 m3; start; wait 1', {
       prepare: (host) => {
-        host.kernel.watch = () => ({ ready: Promise.resolve(), close: () => Promise.resolve() });
+        host.kernel.watch = () => ({ ready: Promise.resolve(), stop: () => Promise.resolve() });
       },
     });
     expect(kernel.reads).toBeGreaterThanOrEqual(2);

@@ -101,7 +101,7 @@ test('whatever answers in kube-proxy’s place: a short answer or none', async (
     check: async (next) => {
       bytes = Buffer.from(next);
       const answer = await askLoopback(`http://127.0.0.1:${port}/proxyMode`, limits);
-      insist(answer === null || answer.body.length <= limits.maxLength, 'a short answer');
+      insist(answer === null || answer.text.length <= limits.maxLength, 'a short answer');
     },
   });
 });

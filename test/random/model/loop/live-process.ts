@@ -67,7 +67,7 @@ export class LiveProcess {
   /** The end by SIGKILL: what waits at the gate never happens, no timer runs. */
   kill(): void {
     this.#isDead = true;
-    for (const watch of this.#watches) void watch.close();
+    for (const watch of this.#watches) void watch.stop();
   }
 
   #createPorts(): LoopPorts {

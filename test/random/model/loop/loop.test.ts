@@ -37,7 +37,7 @@ const spoils: Readonly<Record<string, { readonly spoil: Spoil; readonly complain
       ...ports,
       kernel: {
         ...ports.kernel,
-        watch: () => ({ ready: Promise.resolve(), close: () => Promise.resolve() }),
+        watch: () => ({ ready: Promise.resolve(), stop: () => Promise.resolve() }),
       },
     }),
   },

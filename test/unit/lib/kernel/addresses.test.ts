@@ -1,7 +1,7 @@
 import { describe, test, expect } from '@jest/globals';
 import { dumpAddresses } from '../../../../lib/kernel/addresses.ts';
 import { type NetlinkMessage, type NetlinkClient, renderMessage } from '../../../../lib/kernel/netlink.ts';
-import { AddressDigests } from '../../../../lib/kernel/watch.ts';
+import { createAddressDigester } from '../../../../lib/kernel/watch.ts';
 
 const tentative = 0x40;
 const failed = 0x08;
@@ -48,7 +48,7 @@ describe("the host's addresses", () => {
 });
 
 describe('the digest of addresses', () => {
-  const digest = (...messages: readonly NetlinkMessage[]) => new AddressDigests().read(answering(messages));
+  const digest = (...messages: readonly NetlinkMessage[]) => createAddressDigester()(answering(messages));
 
   test.each([
     { what: 'an address', other: { ...one, bytes: [10, 0, 0, 51] } },
@@ -67,9 +67,9 @@ describe('the digest of addresses', () => {
 
   test('is that of each reading, whatever it was before', async () => {
     const other = address({ ...one, index: 3 });
-    const digests = new AddressDigests();
+    const read = createAddressDigester();
     const client = answering([address(one)], [address(one)], [other], [address(one)]);
-    const [first, same, second, third] = await readInTurn(4, () => digests.read(client));
+    const [first, same, second, third] = await readInTurn(4, () => read(client));
     expect([same, third]).toEqual([first, first]);
     expect(second).toEqual(await digest(other));
   });

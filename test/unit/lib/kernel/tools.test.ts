@@ -5,7 +5,7 @@ import {
   toolFailed,
   toolMissing,
   toolTimedOut,
-  createToolbox,
+  createToolFinder,
   runTool,
 } from '../../../../lib/kernel/tools.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -230,7 +230,7 @@ describe('on a host with', () => {
   test('named tools, they are taken', async () => {
     await install('iptables-nft-save');
     await install('iptables-save', 'iptables-save v1.8.9 (legacy)');
-    expect(await createToolbox(5000).find('ipv4', 'nft', 'save')).toBe('iptables-nft-save');
+    expect(await createToolFinder(5000)('ipv4', 'nft', 'save')).toBe('iptables-nft-save');
   });
 
   test.each([
@@ -239,26 +239,26 @@ describe('on a host with', () => {
     ['iptables-save v1.6.1', 'legacy', 'nft'],
   ] as const)('plain tools only, %s is taken for %s and not for %s', async (version, dialect, other) => {
     await install('iptables-save', version);
-    const toolbox = createToolbox(5000);
-    expect(await toolbox.find('ipv4', dialect, 'save')).toBe('iptables-save');
-    expect(await toolbox.find('ipv4', other, 'save')).toBeNull();
+    const findTool = createToolFinder(5000);
+    expect(await findTool('ipv4', dialect, 'save')).toBe('iptables-save');
+    expect(await findTool('ipv4', other, 'save')).toBeNull();
   });
 
   test('iptables-legacy only, there is nothing of the nft backend to read', async () => {
     await install('iptables-legacy-save');
-    expect(await saveIptables(createToolbox(5000), nft)).toBeNull();
+    expect(await saveIptables(createToolFinder(5000), nft)).toBeNull();
   });
 
   test('no iptables at all, reading says what is missing, until it is installed', async () => {
-    const toolbox = createToolbox(5000);
-    await expect(saveIptables(toolbox, nft)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
+    const findTool = createToolFinder(5000);
+    await expect(saveIptables(findTool, nft)).rejects.toMatchObject({ code: 'TOOL_MISSING' });
     await install('iptables-nft-save');
-    expect((await saveIptables(toolbox, nft))?.text).toBe('iptables-nft-save\n');
+    expect((await saveIptables(findTool, nft))?.text).toBe('iptables-nft-save\n');
   });
 
   test('a file of that name that cannot be run, it is missing', async () => {
     await writeFile(join(folder, 'iptables-nft-save'), '', { mode: 0o644 });
-    expect(await createToolbox(5000).find('ipv4', 'nft', 'save')).toBeNull();
+    expect(await createToolFinder(5000)('ipv4', 'nft', 'save')).toBeNull();
   });
 });
 

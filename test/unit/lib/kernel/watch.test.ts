@@ -1,11 +1,6 @@
 import { describe, test, expect, afterEach } from '@jest/globals';
 import { FakeClock } from '../../../support/fakes/clock.ts';
-import {
-  startPoll,
-  type Source,
-  startLockWatch,
-  withoutConnectionCounts,
-} from '../../../../lib/kernel/watch.ts';
+import { startPoll, startLockWatch, withoutConnectionCounts } from '../../../../lib/kernel/watch.ts';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
@@ -91,7 +86,7 @@ function ignore(): void {
 describe('the watch on the xtables lock', () => {
   const path = process.env['PATH'];
   let folder: string;
-  let source: Source;
+  let source: ReturnType<typeof startLockWatch>;
   let events: string[];
   let delaysMs: number[];
 
