@@ -21,14 +21,14 @@ const isBug: unknown = expect.stringMatching(
 );
 const hasStack: unknown = expect.stringMatching(/\[INTERNAL_ERROR\] x\nTypeError: x\n +at /);
 
-test.each<[string, unknown, typeof plain, unknown, number]>([
-  ['a failure is one line with its code', failed, plain, line, 1],
-  ['several are a line each', new VipnatError('CONFIG_INVALID', 'a\nb'), plain, lines, 78],
-  ["at debug the tool's own words follow", failed, debug, `${line}*nat\nCOMMIT\n`, 1],
-  ['anything else is a bug, in one line', new TypeError('x is not\na function'), plain, isBug, 1],
-  ['so is what is no error', 'x is not a function', plain, isBug, 1],
-  ['at debug a bug shows its stack', new TypeError('x'), debug, hasStack, 1],
-])('%s, with the exit status of its code', (_, error, form, text, exitCode) => {
+test.each<[string, unknown, typeof plain, [unknown, number]]>([
+  ['a failure is one line with its code', failed, plain, [line, 1]],
+  ['several are a line each', new VipnatError('CONFIG_INVALID', 'a\nb'), plain, [lines, 78]],
+  ["at debug the tool's own words follow", failed, debug, [`${line}*nat\nCOMMIT\n`, 1]],
+  ['anything else is a bug, in one line', new TypeError('x is not\na function'), plain, [isBug, 1]],
+  ['so is what is no error', 'x is not a function', plain, [isBug, 1]],
+  ['at debug a bug shows its stack', new TypeError('x'), debug, [hasStack, 1]],
+])('%s, with the exit status of its code', (_, error, form, [text, exitCode]) => {
   expect(formatError(error, form)).toEqual({ text, exitCode });
 });
 
