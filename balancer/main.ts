@@ -19,12 +19,7 @@ import { version, exitStatuses } from '../lib/text.ts';
 import { balancerRole, takePlace, findLockOwner } from '../lib/http/singleton.ts';
 import { activityPath, type HostBalancer, askBalancerActivity } from '../lib/api/balancer.ts';
 import { type Seats, type SeatsState, createHostSeats } from './seats/seats.ts';
-import {
-  listNarrowTunnels,
-  listStrictTunnels,
-  listUntranslatedProtocols,
-  findRouted,
-} from '../lib/kernel/forwarding.ts';
+import { listStrictTunnels, listUntranslatedProtocols, findRouted } from '../lib/kernel/forwarding.ts';
 import { NodeReporter, BalancerCounter, ApiVips, LeaseValidity, type BalancerState } from './report.ts';
 import { Balancer, type BalancerView } from './sync.ts';
 import { type NodeHealth, createNodeHealth } from './nodes/health.ts';
@@ -160,11 +155,6 @@ export async function checkServices(question: NodeQuestion): Promise<ServicesChe
 /** See listStrictTunnels: those that drop connections that this host's tables send to other nodes; none without such tables. */
 export async function findStrictTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
   return (await isSendingOn(tables)) ? await listStrictTunnels() : [];
-}
-
-/** See listNarrowTunnels: those by which this host's tables may send datagrams of UDP to other nodes; none without such tables. */
-export async function findNarrowTunnels({ tables }: HostBalancer): Promise<readonly string[]> {
-  return (await isSendingOn(tables, '/udp/')) ? await listNarrowTunnels() : [];
 }
 
 interface NodeBalancerOptions extends Omit<BalancerOptions, 'given'> {

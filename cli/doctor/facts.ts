@@ -229,8 +229,6 @@ export interface ServicesFacts {
   readonly calicoEbpf: string | null;
   /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
   readonly strictTunnels: Fact<readonly string[]>;
-  /** See `listNarrowTunnels`, if tables send datagrams of UDP on to pods of other nodes; none otherwise. */
-  readonly narrowTunnels: Fact<readonly string[]>;
   readonly cluster: Fact<ServicesCluster>;
   /** Pods that wait for a readiness gate. */
   readonly gateWaits: Fact<readonly GateWait[]>;

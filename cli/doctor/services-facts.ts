@@ -8,7 +8,7 @@ import {
 import { isUsed, type HostBalancer } from '../../lib/api/balancer.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
-import { inspectBalancer, findNarrowTunnels, findStrictTunnels, planSeats } from '../../balancer/main.ts';
+import { inspectBalancer, findStrictTunnels, planSeats } from '../../balancer/main.ts';
 import { locateSeatFiles } from '../../lib/keepalived/write.ts';
 import { readIfThere } from '../../lib/files.ts';
 import { isInPath, execTool } from '../../lib/kernel/tools.ts';
@@ -52,23 +52,21 @@ export async function readServicesFacts(needs: ServicesNeeds): Promise<ServicesF
   const node = host.activity?.node ?? needs.node;
   const ask = async <T>(read: (to: ApiRoute) => Promise<T>): Promise<Fact<T>> =>
     route === null ? notAsked : await within(read(route));
-  const [nftVersion, keepalived, calicoEbpf, strictTunnels, narrowTunnels, cluster, webhook] =
-    await Promise.all([
-      readNftVersion(),
-      within(readSeatsKeepalived(host.runDir)),
-      findCalicoMap(mapsFolder),
-      within(findStrictTunnels(host)),
-      within(findNarrowTunnels(host)),
-      ask((to) => readServicesCluster(to, clock, node)),
-      // Loaded late: most hosts are asked without the API.
-      ask(async (to) => await (await import('../../controller/main.ts')).inspectWebhook(to)),
-    ]);
+  const [nftVersion, keepalived, calicoEbpf, strictTunnels, cluster, webhook] = await Promise.all([
+    readNftVersion(),
+    within(readSeatsKeepalived(host.runDir)),
+    findCalicoMap(mapsFolder),
+    within(findStrictTunnels(host)),
+    ask((to) => readServicesCluster(to, clock, node)),
+    // Loaded late: most hosts are asked without the API.
+    ask(async (to) => await (await import('../../controller/main.ts')).inspectWebhook(to)),
+  ]);
   const [poolUsers, gateWaits] = await Promise.all([
     'unknown' in cluster ? cluster : within(findPoolUsers(cluster.value, clock)),
     'unknown' in cluster ? cluster : findGateWaits(needs, host, cluster.value),
   ]);
   const cilium = ciliumSigns.find((path) => existsSync(path)) ?? null;
-  const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels, narrowTunnels };
+  const here = { host, nftVersion, keepalived, cilium, calicoEbpf, strictTunnels };
   return { ...here, cluster, gateWaits, webhook, poolUsers };
 }
 

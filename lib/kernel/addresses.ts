@@ -305,7 +305,6 @@ const IFA_F_DEPRECATED = 0x20;
 const IFA_F_TENTATIVE = 0x40;
 const IFLA_ADDRESS = 1;
 const IFLA_IFNAME = 3;
-const IFLA_MTU = 4;
 const IFLA_LINK = 5;
 const IFLA_LINKINFO = 18;
 const IFLA_INFO_KIND = 1;
@@ -376,12 +375,6 @@ export async function dumpTunnels(client: NetlinkClient): Promise<string[]> {
     return tunnelKinds.includes(readName(info.get(IFLA_INFO_KIND)));
   });
   return tunnels.map(({ name }) => name).sort();
-}
-
-/** The interfaces' names to the largest packet that each takes, in bytes. Takes a client of the protocol route. */
-export async function dumpMtus(client: NetlinkClient): Promise<Map<string, number>> {
-  const links = await readLinks(client);
-  return new Map(links.map(({ name, attributes }) => [name, attributes.get(IFLA_MTU)?.readUInt32LE() ?? 0]));
 }
 
 /** Of an address in canonical text. */

@@ -28,7 +28,6 @@ import {
 import {
   dumpTunnels,
   dumpLinks,
-  dumpMtus,
   dumpAddresses,
   dumpCables,
   familyOf,
@@ -200,21 +199,6 @@ export async function listStrictTunnels(): Promise<string[]> {
   const values = await readSysctls(['all', ...tunnels].map(nameTunnelFilter));
   const value = (device: string) => Number(values.get(nameTunnelFilter(device)) ?? 0);
   return tunnels.filter((device) => Math.max(value('all'), value(device)) === 1);
-}
-
-/**
- * The tunnels of this host that take smaller packets than the interface of the default route, both of IPv4: `flannel.1 (1450 of 1500 bytes)`,
- * sorted. Rejects with NETLINK_FAILED.
- */
-export async function listNarrowTunnels(): Promise<string[]> {
-  return await withNetlinkClient('route', async (client) => {
-    const route = await findRoute(client, familyToElsewhere.ipv4);
-    const uplink = (await dumpLinks(client)).get(route.get(RTA_OIF)?.readInt32LE() ?? 0) ?? '';
-    const [tunnels, mtus] = [await dumpTunnels(client), await dumpMtus(client)];
-    const most = mtus.get(uplink) ?? 0;
-    const narrow = tunnels.map((device) => ({ device, mtu: mtus.get(device) ?? most }));
-    return narrow.flatMap(({ device, mtu }) => (mtu < most ? [`${device} (${mtu} of ${most} bytes)`] : []));
-  });
 }
 
 /** The switch of an interface, as sysctl(8) takes it: a dot in the interface's name is a slash there. */

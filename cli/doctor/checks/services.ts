@@ -190,19 +190,6 @@ const balancerChecks: Checks = {
         })),
       ),
   },
-  'services-udp-not-fragmented': {
-    levels: ['warn'],
-    meaning:
-      'A UDP Service has policy `Local`, and a tunnel of this node takes smaller packets than the interface of clients.',
-    find: ({ services: { narrowTunnels } }) =>
-      given([narrowTunnels], (tunnels) =>
-        checkHost(tunnels, (tunnel) => ({
-          title: `larger UDP packets of clients do not fit into ${tunnel}`,
-          why: 'With policy Local, this node does not fragment what it sends on. A client that ignores ICMP errors loses these packets.',
-          remedy: ['# use policy Cluster for the UDP Service, or datagrams that fit into the tunnel'],
-        })),
-      ),
-  },
 };
 
 /** Nodes report within seconds, also if many pods start together. */

@@ -91,7 +91,7 @@ export const noServices: ServicesFacts = {
   keepalived: { value: { path: '/run/vipnat-lb/keepalived.conf', text: null, refusal: '' } },
   cilium: null,
   calicoEbpf: null,
-  ...{ strictTunnels: { value: [] }, narrowTunnels: { value: [] } },
+  strictTunnels: { value: [] },
   ...{ cluster: unasked, webhook: unasked, poolUsers: unasked, gateWaits: unasked },
 };
 

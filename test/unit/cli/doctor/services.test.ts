@@ -63,7 +63,6 @@ const hosts: Readonly<Record<string, Partial<HostFacts>>> = {
   'an unheard node': acting({ unheard: ['w3 (10.0.0.23:10256)'] }),
   'a full memory': acting({ fullMemories: ['ipv6 kept/default/web/tcp/80/60'] }),
   'a strict tunnel': wellBut({ strictTunnels: { value: ['flannel.1'] } }),
-  'a narrow tunnel': wellBut({ narrowTunnels: { value: ['flannel.1 (1450 of 1500 bytes)'] } }),
   'no keepalived': { ...wellHost, seatProcesses: { value: [] } },
   'a refused configuration': wellBut({
     keepalived: { value: { path, text: seatText, refusal: '(Line 4) unknown\nmore' } },
@@ -101,7 +100,6 @@ test.each(
     an unheard node             | node-never-answered           | warn | node w3 (10.0.0.23:10256) does not answer
     a full memory               | service-memory-full           | warn | nft list map ip6 vipnat-lb kept/default/web/tcp/80/60
     a strict tunnel             | services-behind-strict-tunnel | warn | flannel.1 drops packets
-    a narrow tunnel             | services-udp-not-fragmented   | warn | do not fit into flannel.1 (1450 of 1500 bytes)
     no keepalived               | seats-keepalived-not-running  | fail | no keepalived runs with /run/vipnat-lb/keepalived.conf
     a refused configuration     | seats-configuration-refused   | fail | refused /run/vipnat-lb/keepalived.conf: (Line 4) unknown
     an unwatched balancer       | seats-balancer-not-watched    | warn | does not run /run/vipnat-lb/check-balancer
