@@ -25,8 +25,8 @@ interface DropRule {
   /** For people: `mangle FORWARD of iptables-nft`. */
   readonly place: string;
   readonly rule: string;
-  /** The command that deletes it, or accepts what it drops. */
-  readonly remedy: string;
+  /** The command that deletes it. */
+  readonly deletion: string;
 }
 
 /** One sentence, without its full stop. */
@@ -38,70 +38,46 @@ export function describeDropRule({ place, rule }: DropRule): string {
 const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
 
 /**
- * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies, and in filter INPUT
- * those to this host's own: other apiservers are reached, so a part of the connections hangs. A rule that drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
+ * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies. A rule that
+ * drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
  * for. Pure.
  */
 export function findDropRules(
   reading: Pick<HostReading, 'decisions'> & {
-    readonly observation: Pick<HostReading['observation'], 'addresses'> & {
-      readonly rulesets: readonly Ruleset[];
-    };
+    readonly observation: { readonly rulesets: readonly Ruleset[] };
   },
 ): DropRule[] {
-  const { addresses, rulesets } = reading.observation;
-  return rulesets.flatMap((ruleset) => {
+  return reading.observation.rulesets.flatMap((ruleset) => {
     const balances = reading.decisions
       .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
       .map(({ vip, backends }): Balance => ({
         ...{ vip, apiservers: backends, masquerade: 'own' },
         route: { kind: 'translate', backends },
       }));
-    const tool = toolName(ruleset.family, ruleset.dialect);
-    const inMangle = chains.flatMap((chain) =>
-      findIn(ruleset, ['mangle', chain], listPackets(chain, balances)).map(({ text }) => ({
-        ...{ place: `mangle ${chain} of ${tool}`, rule: text },
-        remedy: quoteWords([tool, '-t', 'mangle', '-D', chain, ...splitRule(text)]),
-      })),
-    );
-    const own = balances
-      .flatMap(({ apiservers = [] }) => apiservers)
-      .filter((one) => addresses.some(({ address }) => address === one.address));
-    const arriving = own.map((destination): Packet => ({
-      ...{ source: null, destination, states: ['NEW'], isTranslated: true, isFromOutside: true },
-    }));
-    const devices = new Set(addresses.map(({ device }) => device));
-    const accept = ['-I', 'INPUT', '-p', 'tcp', '--dport', String(own[0]?.port), '-j', 'ACCEPT'];
-    const atInput = findIn(ruleset, ['filter', 'INPUT'], arriving, devices).map(({ text }) => ({
-      ...{ place: `filter INPUT of ${tool}`, rule: text, remedy: quoteWords([tool, ...accept]) },
-    }));
-    return [...inMangle, ...atInput];
+    return chains.flatMap((chain) => findIn(ruleset, chain, listPackets(chain, balances)));
   });
 }
 
-/** A rule for one of `devices` counts as one for all: most hosts have one by which clients come. */
 function findIn(
-  { tables, hidesPorts }: Ruleset,
-  [table, chain]: readonly ['mangle' | 'filter', string],
+  { family, dialect, tables, hidesPorts }: Ruleset,
+  chain: string,
   packets: readonly Packet[],
-  devices: ReadonlySet<string> = new Set(),
-): Rule[] {
+): DropRule[] {
   // Whatever is printed there may ask for more.
   if (hidesPorts) return [];
-  const rules = (tables.get(table)?.get(chain) ?? []).map(parseRule);
-  const isSure = ({ options, ...rule }: Rule, packet: Packet) =>
-    surelyMatches(
-      {
-        ...rule,
-        options: new Map([...options].filter(([name, value]) => name !== '-i' || !devices.has(value))),
-      },
-      packet,
-    );
-  return rules.filter(
-    (rule, index) =>
-      ['DROP', 'REJECT'].includes(rule.target ?? '') &&
-      packets.some((packet) => isSure(rule, packet) && !mayPass(rules.slice(0, index), packet)),
-  );
+  const tool = toolName(family, dialect);
+  const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
+  return rules
+    .filter(
+      (rule, index) =>
+        rule.target === 'DROP' &&
+        packets.some((packet) => surelyMatches(rule, packet) && !mayPass(rules.slice(0, index), packet)),
+    )
+    .map(({ text }) => ({
+      place: `mangle ${chain} of ${tool}`,
+      rule: text,
+      deletion: quoteWords([tool, '-t', 'mangle', '-D', chain, ...splitRule(text)]),
+    }));
 }
 
 /** Whether one of these rules may let a packet pass by all that follow. */

@@ -194,7 +194,7 @@ function holds(printed: string, value: string, packet: Packet): boolean | null {
 }
 
 /** What names a match, a target or a comment. */
-const noCondition = /^(?:-m|-j|-g|--comment|--notrack|--reject-with)(?:#\d+)?$/;
+const noCondition = /^(?:-m|-j|-g|--comment|--notrack)(?:#\d+)?$/;
 
 /** Whether it holds; null where it may and may not. */
 type Condition = (value: string, packet: Packet) => boolean | null;

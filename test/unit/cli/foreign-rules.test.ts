@@ -61,28 +61,6 @@ test.each([
 });
 
 test.each([
-  [['INPUT -i eth0 -p tcp -m tcp --dport 6443 -j DROP'], 1],
-  [
-    [
-      'INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
-      'INPUT -j REJECT --reject-with icmp-port-unreachable',
-    ],
-    1,
-  ],
-  [['INPUT -p tcp -m tcp --dport 6443 -j ACCEPT', 'INPUT -j DROP'], 0],
-  [['INPUT -i eth9 -j DROP', 'INPUT -s 192.0.2.0/24 -j DROP', 'INPUT -p tcp -m tcp --dport 22 -j DROP'], 0],
-])("what keeps connections from this host's own apiserver is found: %s", async (rules, count) => {
-  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
-  kernel.run('ipv4', 'nft', `*filter\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`);
-  const found = findDropRules(await lookOnce(kernel, ordinaryConfig));
-  const remedy = 'iptables-nft -I INPUT -p tcp --dport 6443 -j ACCEPT';
-  expect(found).toMatchObject(
-    Array.from({ length: count }, () => ({ place: 'filter INPUT of iptables-nft', remedy })),
-  );
-});
-
-test.each([
   'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP',
   'PREROUTING -m conntrack --ctstate INVALID -j DROP',
   'FORWARD -d 10.0.0.50/32 -j DROP',
