@@ -11,7 +11,13 @@ import { readAgentSettings, type Config, type OptionName, optionNames } from '..
 import { quoteWords } from '../lib/text.ts';
 import { findListeningSocket } from '../lib/kernel/host.ts';
 
-const activityAnswer = z.object({
+/** Null where no agent runs, or none answers, or what answers is something else. */
+async function ask<T>(path: string, schema: z.ZodMiniType<T>): Promise<T | null> {
+  return schema.safeParse(await askLockOwner(agentRole, path)).data ?? null;
+}
+
+/** As an agent of any version gives it. */
+export const activityAnswer = z.object({
   writes: z.number(),
   syncedMsAgo: z.nullable(z.number()),
   apiservers: z.record(z.string(), z.object({ forMs: z.number() })),
@@ -27,12 +33,7 @@ export const activityPath = '/activity';
 
 /** What the running agent has been doing; null when none runs or none answers. */
 export async function askAgentActivity(): Promise<AgentActivity | null> {
-  return readAgentActivityAnswer(await askLockOwner(agentRole, activityPath));
-}
-
-/** Reads such an answer; null for anything else. Pure and total. */
-export function readAgentActivityAnswer(json: unknown): AgentActivity | null {
-  return activityAnswer.safeParse(json).data ?? null;
+  return await ask(activityPath, activityAnswer);
 }
 
 /** Answers are checked, because they become rules and any process may hold the agent's socket name. */
@@ -50,7 +51,8 @@ const clusterIps = z
   );
 const seconds = z.int().check(z.minimum(1), z.maximum(maxAffinitySeconds));
 
-const apiAnswer = z.object({
+/** The answer of `/api`. */
+export const apiAnswer = z.object({
   /** Agents of older versions do not report it. */
   proxyOnly: z._default(z.partialRecord(z.enum(['ipv4', 'ipv6']), z.array(endpoint)), {}),
   view: z.nullable(
@@ -77,12 +79,7 @@ export const apiPath = '/api';
  * also while the API is lost. Null when none runs or none answers.
  */
 export async function askAgentApi(): Promise<ApiSnapshot | null> {
-  return readAgentApiAnswer(await askLockOwner(agentRole, apiPath));
-}
-
-/** Reads such an answer; null for anything else. Pure and total. */
-export function readAgentApiAnswer(json: unknown): ApiSnapshot | null {
-  return apiAnswer.safeParse(json).data ?? null;
+  return await ask(apiPath, apiAnswer);
 }
 
 function isEndpoint(given: Endpoint): boolean {
@@ -114,7 +111,7 @@ export const drainPath = '/drain';
 
 /** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
 export async function askAgentDrain(): Promise<DrainState | null> {
-  return drainAnswer.safeParse(await askLockOwner(agentRole, drainPath)).data ?? null;
+  return await ask(drainPath, drainAnswer);
 }
 
 const apiserver = z.object({
@@ -139,16 +136,14 @@ export function toHealthAnswer(health: HealthView): object {
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
 export async function askAgentHealth(): Promise<HealthView | null> {
-  return readAgentHealthAnswer(await askLockOwner(agentRole, healthPath));
+  return await ask(healthPath, healthAnswer);
 }
 
-/** Reads such an answer; null for anything else. Pure and total. */
-export function readAgentHealthAnswer(json: unknown): HealthView | null {
-  const { data } = z.record(z.string(), apiserver).safeParse(json);
-  return data === undefined
-    ? null
-    : new Map(Object.entries(data).map(([text, one]) => [text, toHealth(one)]));
-}
+/** What is made of it. */
+export const healthAnswer = z.pipe(
+  z.record(z.string(), apiserver),
+  z.transform((all): HealthView => new Map(Object.entries(all).map(([text, one]) => [text, toHealth(one)]))),
+);
 
 /** The keys are those that agents of every version report. */
 function toAnswer({ staleConnections: hanging, ...health }: Health): z.infer<typeof apiserver> {
@@ -254,7 +249,8 @@ const maxValues = 1000;
 const maxLength = 4096;
 
 const texts = z.array(z.string().check(z.maxLength(maxLength))).check(z.maxLength(maxValues));
-const optionsAnswer = z.object({ options: z.record(z.string(), texts) });
+/** The answer of `/options`. */
+export const optionsAnswer = z.object({ options: z.record(z.string(), texts) });
 
 /** Option to its values, each as its flag takes it. What they mean is not checked yet. */
 export type AgentOptions = Readonly<Record<string, readonly string[]>>;
@@ -285,7 +281,7 @@ async function askAgentOptions(): Promise<OptionsAnswer> {
   if (before === null) return { kind: 'nobody' };
   if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
   const agent = readOwnerInfo(await askLockOwner(agentRole, '/'));
-  const options = readAgentOptionsAnswer(await askLockOwner(agentRole, optionsPath));
+  const { options = null } = (await ask(optionsPath, optionsAnswer)) ?? {};
   const after = await findListeningSocket(agentRole.socketName).catch(() => null);
   if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'unresponsive' };
   return { kind: 'details', options, agent };
@@ -293,9 +289,4 @@ async function askAgentOptions(): Promise<OptionsAnswer> {
 
 function isTrusted(userId: number | null): boolean {
   return userId === 0 || (userId !== null && userId === process.geteuid?.());
-}
-
-/** Reads such an answer; null for anything else. Pure and total. */
-export function readAgentOptionsAnswer(json: unknown): AgentOptions | null {
-  return optionsAnswer.safeParse(json).data?.options ?? null;
 }

@@ -1,11 +1,11 @@
 import { type Flags, readConfig } from '../../../config/load.ts';
 import {
   type AgentOptions,
-  readAgentOptionsAnswer,
+  optionsAnswer,
   toOptionsAnswer,
   type Scope,
   readDiagnosticConfig,
-  readAgentApiAnswer,
+  apiAnswer,
 } from '../../../agent/ask.ts';
 import { describe, test, expect } from '@jest/globals';
 
@@ -15,7 +15,7 @@ const info = { version: '1.2.3', pid: 903, since: '2026-11-22T00:00:00Z' };
 /** What an agent with these flags tells, as it comes over its socket. */
 async function tell(flags: Flags): Promise<AgentOptions> {
   const { config } = await readConfig({ ...nothing, flags });
-  return readAgentOptionsAnswer(JSON.parse(JSON.stringify(toOptionsAnswer(config)))) ?? {};
+  return optionsAnswer.parse(JSON.parse(JSON.stringify(toOptionsAnswer(config)))).options;
 }
 const readBeside = async (agent: Flags, flags: Flags, scope: Scope = 'host') => {
   const options = await tell(agent);
@@ -123,7 +123,7 @@ test.each([
   [{ options: { vip: ['1'.repeat(5000)] } }],
   [{ options: { vip: Array(1001).fill('10.0.0.50') } }],
 ])('what is no such answer is none: %j', (json) => {
-  expect(readAgentOptionsAnswer(json)).toBeNull();
+  expect(optionsAnswer.safeParse(json).success).toBe(false);
 });
 
 const endpoint = { family: 'ipv4', address: '10.0.0.11', port: 6443 };
@@ -136,8 +136,8 @@ function answer(changes: object = {}) {
 }
 
 test('what the agent says is taken as it says it', () => {
-  expect(readAgentApiAnswer(answer())).toEqual(answer());
-  expect(readAgentApiAnswer({ view: null })).toEqual({ view: null, proxyOnly: {} });
+  expect(apiAnswer.parse(answer())).toEqual(answer());
+  expect(apiAnswer.parse({ view: null })).toEqual({ view: null, proxyOnly: {} });
 });
 
 test.each([
@@ -153,11 +153,11 @@ test.each([
   { affinitySeconds: 1e21 },
   { affinitySeconds: 0 },
 ])('whoever else has its name cannot have this written into a rule: %j', (changes) => {
-  expect(readAgentApiAnswer(answer(changes))).toBeNull();
+  expect(apiAnswer.safeParse(answer(changes)).success).toBe(false);
 });
 
 test('its sentences are lines', () => {
-  expect(readAgentApiAnswer(answer({ refused: ['two\nlines \u001b[2J'] }))?.view?.refused).toEqual([
+  expect(apiAnswer.safeParse(answer({ refused: ['two\nlines \u001b[2J'] })).data?.view?.refused).toEqual([
     String.raw`two lines \u001b[2J`,
   ]);
 });

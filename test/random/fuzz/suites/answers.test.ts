@@ -16,12 +16,7 @@ import { endpointSlices, services, toApiView } from '../../../../agent/api.ts';
 import { isDeepStrictEqual } from 'node:util';
 import { makeHostileText } from '../engine/hostile.ts';
 import { judge } from '../../../../agent/health/connection.ts';
-import {
-  readAgentActivityAnswer,
-  readAgentApiAnswer,
-  readAgentOptionsAnswer,
-  readAgentHealthAnswer,
-} from '../../../../agent/ask.ts';
+import { activityAnswer, apiAnswer, optionsAnswer, healthAnswer } from '../../../../agent/ask.ts';
 import { parseAddress, formatEndpoint } from '../../../../lib/net.ts';
 import { readAgentSettings, isOptionName } from '../../../../config/options.ts';
 import { readOwnerInfo } from '../../../../lib/http/singleton.ts';
@@ -144,15 +139,15 @@ testTarget('what holds the agent’s name answers: nothing that is no address, n
   check: (json) => {
     checkApiWord(json);
     for (const line of listLines(json)) insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
-    readAgentActivityAnswer(json);
+    activityAnswer.safeParse(json);
     checkOptions(json);
   },
 });
 
 /** What plan, check and status take from an agent for what the API says. */
 function checkApiWord(json: unknown): void {
-  const word = readAgentApiAnswer(json);
-  if (word === null) return;
+  const word = apiAnswer.safeParse(json).data;
+  if (word === undefined) return;
   const { endpoints, clusterIps, affinitySeconds } = word.view ?? noView;
   const isInText = isIn(JSON.stringify(json));
   const found = Object.values(endpoints).map(({ value }) => value);
@@ -167,8 +162,8 @@ function checkApiWord(json: unknown): void {
 
 /** What a diagnostic takes for its configuration: texts that the agent told, for options that make sense. */
 function checkOptions(json: unknown): void {
-  const told = readAgentOptionsAnswer(json);
-  const settings = told === null ? null : readAgentSettings(told);
+  const told = optionsAnswer.safeParse(json).data?.options;
+  const settings = told === undefined ? null : readAgentSettings(told);
   if (settings === null) return;
   const texts = Object.values(told ?? {}).flat();
   for (const [name, { value }] of settings) {
@@ -189,10 +184,10 @@ function checkTime(seconds: number | null): void {
 
 /** What of an answer is printed. */
 function listLines(json: unknown): string[] {
-  const view = readAgentApiAnswer(json)?.view;
+  const view = apiAnswer.safeParse(json).data?.view;
   const info = readOwnerInfo(json);
   const health =
-    readAgentHealthAnswer(json) ?? new Map<string, { reason: string; unconfirmedFailure?: string }>();
+    healthAnswer.safeParse(json).data ?? new Map<string, { reason: string; unconfirmedFailure?: string }>();
   return [
     ...(view?.refused ?? []),
     ...Object.values(view?.endpoints ?? {}).map(({ seenIn }) => seenIn),
