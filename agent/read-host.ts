@@ -18,6 +18,7 @@ import {
   type ReconcileState,
   type Assessment,
   type VipCandidates,
+  type Candidates,
   renderingKey,
   type VipFacts,
   type VipState,
@@ -256,19 +257,16 @@ function gatherFacts(
   config: Config,
 ): VipFacts {
   const { observation, health, memory, affinity } = input;
-  const { proxyMode } = observation;
-  const { ipvs } = observation.views[vip.family];
+  const { proxyMode, views } = observation;
+  const { ipvs } = views[vip.family];
   const iptables = findView(vip, observation);
   const usable = chooseUsable(candidates, health);
   const isUntried = usable.value.some((one) => health.get(formatEndpoint(one))?.isUntried === true);
   const before = memory.vips.get(formatEndpoint(vip)) ?? beginVip(vip, observation, isUntried);
+  const { mode, method } = config;
   const facts = {
-    vip,
-    mode: config.mode,
-    ...(config.method === 'random'
-      ? {}
-      : { method: config.method, weights: findWeights(vip, usable.value, input) }),
-    proxyMode,
+    ...{ vip, mode, proxyMode },
+    ...(method === 'random' ? {} : { method, weights: findWeights(vip, usable.value, input) }),
     closedSwitch: findClosedSwitch(vip.family, input, config),
     ...findServiceChain(iptables, observation, config.vips),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),
@@ -276,14 +274,20 @@ function gatherFacts(
     unwanted: iptables?.unwanted ?? null,
     usable,
     affinitySeconds: affinity[vip.family] ?? null,
-    apiSource: candidates.isFromApi ? candidates.seenIn : null,
-    source: candidates.isLive ? null : candidates.seenIn.replace(/^last seen in/, 'memory: last seen in'),
+    ...nameSources(candidates),
   };
   return {
     ...facts,
     // To agree with what no probe has shown yet ends no bypass.
     agreedSyncs: isAgreeing(facts) ? (isUntried ? 0 : before.agreedSyncs) + 1 : 0,
     wasBypassing: before.isBypass,
+  };
+}
+
+function nameSources({ isFromApi, isLive, seenIn }: Candidates): Pick<VipFacts, 'apiSource' | 'source'> {
+  return {
+    apiSource: isFromApi ? seenIn : null,
+    source: isLive ? null : seenIn.replace(/^last seen in/, 'memory: last seen in'),
   };
 }
 

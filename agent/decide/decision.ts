@@ -144,7 +144,10 @@ export function isDown({ state, isDrained = false, unconfirmedFailure }: Health)
 }
 
 /** Whether all known apiservers of a VIP's family are down: those that stay in use then serve nobody. Null where none is down. Pure. */
-export function findOutage({ vip, backends }: Pick<Decision, 'vip' | 'backends'>, health: HealthView) {
+export function findOutage(
+  { vip, backends }: Pick<Decision, 'vip' | 'backends'>,
+  health: HealthView,
+): { readonly isTotal: boolean } | null {
   const known = [...health].filter(([text]) => parseEndpoint(text)?.family === vip.family);
   const down = known.filter(([, one]) => isDown(one));
   // Nobody has probed whoever answers in mode passthrough.
