@@ -4,7 +4,7 @@ import { type EndpointStore, EndpointPersister } from './state.ts';
 import type { LoopObserver } from './report/events.ts';
 import type { ReconcileState } from './decide/decision.ts';
 import type { Apiserver } from './health/apiserver.ts';
-import type { Clock } from '../lib/clock.ts';
+import { type Clock, toDate } from '../lib/clock.ts';
 import type { Meter } from '../lib/telemetry/metrics.ts';
 import { type DrainPorts, HostDrain } from './drain.ts';
 import { type TrackFile, type NoticeSource, ServingKeeper, NoticeReader } from '../lib/keepalived/write.ts';
@@ -156,10 +156,11 @@ export class Agent {
     const { syncedAt } = this.#loop.activity;
     const { following } = this.#api;
     return {
-      lastSync: assessment === null || syncedAt === null ? null : { assessment, at: this.#dateOf(syncedAt) },
+      lastSync:
+        assessment === null || syncedAt === null ? null : { assessment, at: toDate(this.#clock, syncedAt) },
       apiservers: this.#monitor.all,
       hasRuleConflict: this.#report.hasRuleConflict,
-      api: following === null ? null : { ...following, since: this.#dateOf(following.since) },
+      api: following === null ? null : { ...following, since: toDate(this.#clock, following.since) },
       keepalived: this.#serving.state,
       isSaved: this.#keeper.isSaved,
       drain: this.#drain.state,
@@ -209,10 +210,5 @@ export class Agent {
     this.#duplicateOwners.stop();
     await this.#keeper.settle();
     await this.#notices.stop();
-  }
-
-  /** The time of day of a moment by the Clock. */
-  #dateOf(atMs: number): Date {
-    return new Date(this.#clock.date().getTime() - (this.#clock.now() - atMs));
   }
 }

@@ -1,6 +1,6 @@
 import { type DrainStore, type Drain, createDrainStore, overwriteFile } from '../lib/files.ts';
 import { type DrainRule, createDrainRule } from '../lib/kernel/iptables.ts';
-import { type Clock, systemClock, Pause } from '../lib/clock.ts';
+import { type Clock, systemClock, sleep } from '../lib/clock.ts';
 import { type GivenUpVipsPorts, GivenUpVips } from './vip-holder.ts';
 import { VipnatError, orElse } from '../lib/errors.ts';
 import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
@@ -323,10 +323,9 @@ function explainUnread(location: string, { problem }: DrainState): string {
 /** The agent's last answer: as soon as it is as wanted, or at the time limit; null where no agent answers then. */
 async function askUntil(isWanted: (state: DrainState) => boolean): Promise<DrainState | null> {
   const until = systemClock.now() + maxWaitMs;
-  const pause = new Pause(systemClock);
   for (;;) {
     const state = await askAgentDrain();
     if ((state !== null && isWanted(state)) || systemClock.now() >= until) return state;
-    await pause.wait(pauseMs);
+    await sleep(systemClock, pauseMs);
   }
 }

@@ -10,7 +10,7 @@
  */
 import { type Endpoint, formatEndpoint, parseEndpoint } from '../lib/net.ts';
 import type { Kernel, FlowSelection } from '../lib/kernel/port.ts';
-import { type Clock, type Cancel, backOff } from '../lib/clock.ts';
+import { type Clock, Rounds, backOff } from '../lib/clock.ts';
 import { HealthMonitor, type MonitorOptions } from './health/monitor.ts';
 import type { Watched, HealthView, Health } from './health/usable.ts';
 import type { FlowListener } from './report/events.ts';
@@ -45,21 +45,19 @@ export class UnlistedHealth extends HealthMonitor {
   #watched: Watched | null = null;
   /** Null as long as nobody has counted. */
   #reported: ReadonlySet<string> | null = null;
-  #due: number | null = null;
-  #cancel: Cancel = () => undefined;
+  readonly #counts: Rounds;
   #countedAt = -Infinity;
-  #work: Promise<void> | null = null;
   /** Whether somebody left since the last count began. */
   #hasNews = false;
   /** Since when connections cannot be counted; null when they can. */
   #uncountedSince: number | null = null;
-  #isStopped = false;
 
   /** `vips` are those whose connections count. */
   constructor(options: MonitorOptions, ports: UnlistedPorts, vips: readonly Endpoint[]) {
     super(options);
     this.#ports = ports;
     this.#vips = vips;
+    this.#counts = new Rounds(ports.clock, this.#count.bind(this), this.#findDelay.bind(this));
   }
 
   /** Those who are not listed and have open connections, as text; null as long as nobody has counted. */
@@ -81,57 +79,44 @@ export class UnlistedHealth extends HealthMonitor {
     this.#hasNews ||= hasNews;
     // Whoever leaves has all the time that the first one had.
     if (hasNews) this.#uncountedSince = null;
-    if (isFirst || hasNews || hasCome) this.#countAt(this.#ports.clock.now() + firstCountMs);
+    const restMs = this.#countedAt + countRestMs - this.#ports.clock.now();
+    if (isFirst || hasNews || hasCome) this.#counts.hasten(Math.max(firstCountMs, restMs));
     return view;
   }
 
   /** Counts no more, and ends with the count in progress. */
   async stopCounting(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel();
-    await this.#work;
+    await this.#counts.stop();
   }
 
-  /** At that time or earlier, if that is planned, and never within a minute of the last count. */
-  #countAt(atMs: number): void {
-    const due = Math.max(atMs, this.#countedAt + countRestMs);
-    if (this.#isStopped || (this.#due !== null && this.#due <= due)) return;
-    this.#cancel();
-    this.#due = due;
-    const delayMs = Math.max(0, due - this.#ports.clock.now());
-    this.#cancel = this.#ports.clock.schedule(delayMs, () => {
-      this.#work = this.#count();
-    });
+  #findDelay(): number | null {
+    const isAwaited = this.#uncountedSince !== null && !this.#isHopeless;
+    return isAwaited || this.departed.size > 0 ? countRestMs : null;
+  }
+
+  get #isHopeless(): boolean {
+    return this.#uncountedSince !== null && this.#countedAt - this.#uncountedSince >= maxUncountedMs;
   }
 
   async #count(): Promise<void> {
-    this.#hasNews = false;
     const counts = await this.#countAll();
-    const now = this.#ports.clock.now();
-    this.#countedAt = now;
-    this.#due = null;
-    if (this.#isStopped) return;
-    this.#uncountedSince = counts === null ? (this.#uncountedSince ?? now) : null;
-    const isHopeless = now - (this.#uncountedSince ?? now) >= maxUncountedMs;
-    if (isHopeless) this.#keep(new Map());
-    else if (counts === null) this.#countAt(now);
-    else this.#takeIn(counts);
-  }
-
-  #takeIn(counts: ReadonlyMap<string, number>): void {
+    this.#countedAt = this.#ports.clock.now();
+    if (this.#counts.isStopped) return;
+    this.#uncountedSince = counts === null ? (this.#uncountedSince ?? this.#countedAt) : null;
+    if (this.#isHopeless) this.#keep(new Map());
     // Who left meanwhile may have got a connection after the table was read.
-    if (!this.#hasNews) this.#keep(counts);
-    if (this.departed.size > 0) this.#countAt(this.#ports.clock.now());
+    else if (counts !== null && !this.#hasNews) this.#keep(counts);
   }
 
   /** By text; null where that cannot be known. One after the other: each reads the whole table. */
   async #countAll(): Promise<ReadonlyMap<string, number> | null> {
+    this.#hasNews = false;
     const total = new Map<string, number>();
     try {
       for (const vip of this.#vips) {
         for (const [text, count] of await this.#ports.kernel.countFlows(vip))
           total.set(text, (total.get(text) ?? 0) + count);
-        if (this.#isStopped) return null;
+        if (this.#counts.isStopped) return null;
       }
       return total;
     } catch {
@@ -196,12 +181,14 @@ export class FlowResets {
   readonly #ports: FlowPorts;
   #decisions: readonly Decision[] = [];
   #episodes: ReadonlyMap<string, Episode> = new Map();
-  #work: Promise<void> | null = null;
-  #cancel: Cancel = () => undefined;
-  #isStopped = false;
+  readonly #resets: Rounds;
 
   constructor(ports: FlowPorts) {
     this.#ports = ports;
+    this.#resets = new Rounds(ports.clock, this.#resetNext.bind(this), () => {
+      const next = this.#findNext();
+      return next === undefined ? null : next.progress.nextTry - ports.clock.now();
+    });
   }
 
   /** To be called when the kernel has these decisions: a first packet that comes again is balanced again. Returns immediately. */
@@ -221,35 +208,24 @@ export class FlowResets {
         { ...hang, progress: this.#episodes.get(key)?.progress ?? { done: 'none', failures: 0, nextTry: 0 } },
       ]),
     );
-    this.#goOn();
+    this.#resets.plan();
   }
 
   /** Begins no further reset, and ends with the one in progress. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel();
-    await this.#work;
+    await this.#resets.stop();
   }
 
-  #goOn(): void {
-    this.#cancel();
-    if (this.#isStopped || this.#work !== null) return;
-    const [next] = [...this.#episodes.values()]
+  #findNext(): Episode | undefined {
+    return [...this.#episodes.values()]
       .filter(({ staleConnections, progress: { done } }) => done !== 'all' && done !== staleConnections)
-      .toSorted((one, other) => one.progress.nextTry - other.progress.nextTry);
-    if (next === undefined) return;
-    const waitMs = next.progress.nextTry - this.#ports.clock.now();
-    if (waitMs > 0) {
-      this.#cancel = this.#ports.clock.schedule(waitMs, this.#goOn.bind(this));
-      return;
-    }
-    this.#work = this.#reset(next).finally(() => {
-      this.#work = null;
-      this.#goOn();
-    });
+      .toSorted((one, other) => one.progress.nextTry - other.progress.nextTry)[0];
   }
 
-  async #reset({ vip, backend, staleConnections, progress }: Episode): Promise<void> {
+  async #resetNext(): Promise<void> {
+    const next = this.#findNext();
+    if (next === undefined) return;
+    const { vip, backend, staleConnections, progress } = next;
     const { kernel, clock, report } = this.#ports;
     const isHalfOpen = staleConnections === 'half-open';
     try {

@@ -7,7 +7,7 @@ import type { Assessment, Decision } from './decide/decision.ts';
 import { canServe } from './decide/mode.ts';
 import { isBalanced } from '../config/options.ts';
 import type { LocalAddress } from '../lib/kernel/port.ts';
-import type { Clock, Cancel } from '../lib/clock.ts';
+import { type Clock, Rounds } from '../lib/clock.ts';
 import type { Endpoint } from '../lib/net.ts';
 import type { DuplicateOwner } from '../lib/kernel/addresses.ts';
 
@@ -107,11 +107,15 @@ export class GivenUpVips {
   /** By VIP, of those that nobody answered for: since when, and how many times in a row. */
   readonly #unanswered = new Map<string, { readonly since: number; readonly count: number }>();
   #isFollowed = false;
-  #isAsking = false;
-  #cancel: Cancel = () => undefined;
+  #askedAt = 0;
+  readonly #rounds: Rounds;
 
   constructor(ports: GivenUpVipsPorts) {
     this.#ports = ports;
+    this.#rounds = new Rounds(ports.clock, this.#askAll.bind(this), () => {
+      const nextMs = this.#unanswered.size === 0 ? intervalMs : unansweredIntervalMs;
+      return this.#isFollowed ? this.#askedAt + nextMs - ports.clock.now() : null;
+    });
   }
 
   /** To be called with each sync. Returns immediately. */
@@ -128,25 +132,11 @@ export class GivenUpVips {
     if (isFollowed === this.#isFollowed) return;
     this.#isFollowed = isFollowed;
     this.#unanswered.clear();
-    this.#schedule(firstMs);
-  }
-
-  #schedule(delayMs: number): void {
-    this.#cancel();
-    if (!this.#isFollowed || this.#isAsking) return;
-    const { clock } = this.#ports;
-    this.#cancel = clock.schedule(delayMs, () => {
-      const startedAt = clock.now();
-      this.#isAsking = true;
-      void this.#askAll().finally(() => {
-        this.#isAsking = false;
-        const nextMs = this.#unanswered.size === 0 ? intervalMs : unansweredIntervalMs;
-        this.#schedule(Math.max(0, startedAt + nextMs - clock.now()));
-      });
-    });
+    this.#rounds.plan(isFollowed ? firstMs : null);
   }
 
   async #askAll(): Promise<void> {
+    this.#askedAt = this.#ports.clock.now();
     if (this.#seen === null) return;
     const { decisions, observation } = this.#seen;
     const isHere = ({ address }: Endpoint) => observation.addresses.some((one) => one.address === address);
@@ -234,14 +224,16 @@ export class DuplicateOwners {
   /** By address, also of those that left: one that comes and goes is asked for no more often. */
   readonly #askedAt = new Map<string, number>();
   #addresses: readonly LocalAddress[] = [];
-  #cancel: Cancel = () => undefined;
-  #isAsking = false;
-  #isStopped = false;
+  readonly #rounds: Rounds;
   #isFailing = false;
 
   constructor(ports: DuplicateOwnerPorts, vips: readonly Endpoint[]) {
     this.#ports = ports;
     this.#vips = [...new Set(vips.filter(({ family }) => family === 'ipv4').map(({ address }) => address))];
+    this.#rounds = new Rounds(ports.clock, this.#ask.bind(this), () => {
+      const next = this.#findNext();
+      return next === undefined ? null : next.nextAt - ports.clock.now();
+    });
   }
 
   /** By address, of all that can be asked for: the MAC of its other VIP holder, or null. */
@@ -259,13 +251,12 @@ export class DuplicateOwners {
       this.#held.delete(vip);
       if (device !== undefined) this.#held.set(vip, this.#begin(vip, device));
     }
-    this.#goOn();
+    this.#rounds.plan();
   }
 
   /** Asks no more; nothing comes of a question in progress. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#rounds.stop();
   }
 
   #begin(address: string, device: string): Held {
@@ -273,34 +264,26 @@ export class DuplicateOwners {
     return { address, device, nextAt: earliest + settleMs, row: 0, duplicateMac: null };
   }
 
-  /** One question at a time. */
-  #goOn(): void {
-    this.#cancel();
-    if (this.#isStopped || this.#isAsking) return;
-    const [next] = [...this.#held.values()].toSorted((one, other) => one.nextAt - other.nextAt);
-    if (next === undefined) return;
-    this.#cancel = this.#ports.clock.schedule(Math.max(0, next.nextAt - this.#ports.clock.now()), () => {
-      this.#isAsking = true;
-      void this.#ask(next).finally(() => {
-        this.#isAsking = false;
-        this.#goOn();
-      });
-    });
+  #findNext(): Held | undefined {
+    return [...this.#held.values()].toSorted((one, other) => one.nextAt - other.nextAt)[0];
   }
 
-  async #ask(held: Held): Promise<void> {
+  /** One question at a time. */
+  async #ask(): Promise<void> {
     const { askDuplicateOwner, clock } = this.#ports;
+    const held = this.#findNext();
+    if (held === undefined) return;
     this.#askedAt.set(held.address, clock.now());
     held.nextAt = clock.now() + intervalMs;
     try {
       const vipHolder = await askDuplicateOwner({ family: 'ipv4', ...held });
       const mac = vipHolder === null || (await this.#isForAll(vipHolder, held)) ? null : vipHolder.mac;
       this.#isFailing = false;
-      if (!this.#isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
+      if (!this.#rounds.isStopped && this.#held.get(held.address) === held) this.#note(held, mac);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       const line = `vipnat cannot ask whether another host holds the virtual IP: ${reason}`;
-      if (!this.#isFailing && !this.#isStopped) this.#ports.logger.debug(line);
+      if (!this.#isFailing && !this.#rounds.isStopped) this.#ports.logger.debug(line);
       this.#isFailing = true;
     }
   }

@@ -3,7 +3,7 @@ import { findErrorCode } from '../lib/errors.ts';
 import { type Endpoint, formatEndpoint } from '../lib/net.ts';
 import { type Weights, shareByCounts, unitsPerBackend, leastChange } from '../lib/dialect.ts';
 import type { Kernel } from '../lib/kernel/port.ts';
-import type { Clock, Cancel } from '../lib/clock.ts';
+import { type Clock, Rounds } from '../lib/clock.ts';
 import type { Assessment } from './decide/decision.ts';
 import type { LoopObserver } from './report/events.ts';
 
@@ -85,13 +85,15 @@ export class ConnectionWeights implements Partial<LoopObserver> {
   /** VIP texts to weights, null for equal ones; not more than the VIPs. */
   readonly #vipToWeights = new Map<string, Weights | null>();
   #held: readonly Held[] = [];
-  #cancel: Cancel | null = null;
-  #work: Promise<void> = Promise.resolve();
-  #isStopped = false;
+  readonly #counts: Rounds;
+  #workMs = 0;
   #hasTrouble = false;
 
   constructor(ports: ConnectionWeightsPorts) {
     this.#ports = ports;
+    this.#counts = new Rounds(ports.clock, this.#countAll.bind(this), () =>
+      this.#held.length === 0 ? null : Math.max(pauseMs, this.#workMs * restPerWork),
+    );
   }
 
   /** Of the VIPs of which something is known: those that were counted, and those that are held elsewhere. */
@@ -104,21 +106,12 @@ export class ConnectionWeights implements Partial<LoopObserver> {
       mode === 'direct' && backends.length > 1 && isHere(vip);
     this.#held = decisions.filter(isCounted);
     for (const decision of decisions) if (!isCounted(decision)) this.#change(decision, null);
-    if (this.#held.length > 0 && this.#cancel === null) this.#countAfter(0);
+    if (this.#held.length > 0 && this.#counts.isIdle) this.#counts.plan(0);
   }
 
   /** Ends after the count in progress, if any. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel?.();
-    await this.#work;
-  }
-
-  #countAfter(delayMs: number): void {
-    if (this.#isStopped) return;
-    this.#cancel = this.#ports.clock.schedule(delayMs, () => {
-      this.#work = this.#countAll();
-    });
+    await this.#counts.stop();
   }
 
   async #countAll(): Promise<void> {
@@ -128,8 +121,7 @@ export class ConnectionWeights implements Partial<LoopObserver> {
     for (const { vip } of this.#held) trouble = (await this.#count(vip)) ?? trouble;
     if ((trouble === null) === this.#hasTrouble) this.#report(trouble);
     this.#hasTrouble = trouble !== null;
-    this.#cancel = null;
-    if (this.#held.length > 0) this.#countAfter(Math.max(pauseMs, (clock.now() - startedAt) * restPerWork));
+    this.#workMs = clock.now() - startedAt;
   }
 
   /** Says once that connections cannot be counted, and once that they can be again: null. */

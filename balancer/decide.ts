@@ -1,4 +1,4 @@
-import type { Clock, Cancel } from '../lib/clock.ts';
+import { type Clock, Rounds } from '../lib/clock.ts';
 import type { PlacedAddress } from '../lib/kernel/addresses.ts';
 import { classifyAddress, families } from '../lib/net.ts';
 import {
@@ -140,14 +140,13 @@ export class RelayPaths {
   readonly #serviceToAddresses = new Map<string, readonly string[]>();
   #routed: ReadonlySet<string> = new Set();
   #asked: ReadonlySet<string> = new Set();
-  #isAsking = false;
-  #isStopped = false;
-  #cancel: Cancel = () => undefined;
+  readonly #rounds: Rounds;
 
   /** `onChange` is called with the Services whose addresses are reached otherwise than before. */
   constructor(ports: PathPorts, onChange: (services: readonly string[]) => void) {
     this.#ports = ports;
     this.#onChange = onChange;
+    this.#rounds = new Rounds(ports.clock, this.#ask.bind(this), this.#findDelay.bind(this));
   }
 
   /** The addresses that are reached by a router. */
@@ -159,39 +158,34 @@ export class RelayPaths {
   watch(service: string, addresses: readonly string[]): void {
     if (addresses.length === 0) this.#serviceToAddresses.delete(service);
     else this.#serviceToAddresses.set(service, addresses);
-    if (addresses.some((address) => !this.#asked.has(address))) this.#plan(0);
+    if (addresses.some((address) => !this.#asked.has(address))) this.#rounds.plan(0);
   }
 
   /** Asks no more. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#rounds.stop();
   }
 
-  #plan(delayMs: number): void {
-    if (this.#isAsking || this.#isStopped) return;
-    this.#cancel();
-    this.#cancel = this.#ports.clock.schedule(delayMs, () => void this.#ask());
+  #findDelay(): number | null {
+    const all = [...this.#serviceToAddresses.values()];
+    const isComplete = all.every((addresses) => addresses.every((address) => this.#asked.has(address)));
+    return all.length === 0 ? null : isComplete ? routesPaceMs : 0;
   }
 
   async #ask(): Promise<void> {
-    this.#isAsking = true;
     const asked = new Set([...this.#serviceToAddresses.values()].flat());
     const [found] = await Promise.allSettled([this.#ports.findRouted([...asked])]);
-    this.#isAsking = false;
     this.#asked = asked;
-    const all = [...this.#serviceToAddresses];
-    if (found.status === 'fulfilled') this.#take(new Set(found.value), all);
-    const isComplete = all.every(([, addresses]) => addresses.every((address) => asked.has(address)));
-    if (all.length > 0) this.#plan(isComplete ? routesPaceMs : 0);
+    if (found.status === 'fulfilled') this.#take(new Set(found.value));
   }
 
-  #take(routed: ReadonlySet<string>, all: readonly (readonly [string, readonly string[]])[]): void {
+  #take(routed: ReadonlySet<string>): void {
     const before = this.#routed;
     this.#routed = routed;
     const isOther = (address: string) => before.has(address) !== routed.has(address);
+    const all = [...this.#serviceToAddresses];
     const services = all.filter(([, addresses]) => addresses.some(isOther)).map(([service]) => service);
-    if (services.length > 0 && !this.#isStopped) this.#onChange(services);
+    if (services.length > 0 && !this.#rounds.isStopped) this.#onChange(services);
   }
 }
 

@@ -26,13 +26,13 @@ import { objectVersion } from '../lib/kubernetes/client.ts';
 import { reportAnnotations, apiGroup, type AbsentNode } from '../lib/api/vipnat.ts';
 import {
   type Clock,
-  type Cancel,
   type Budget,
   type Bucket,
   fillBucket,
   takeToken,
   backOff,
   toMicroTime,
+  Rounds,
 } from '../lib/clock.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -325,27 +325,26 @@ export class NodeReporter {
   readonly #objectToBucket = new Map<string | undefined, Bucket>();
   /** Whether the Lease is to be renewed, whatever there is to say. */
   #isNeeded = false;
-  #isStopped = false;
   #begunAt = -Infinity;
   #failures = 0;
-  #writing: Promise<void> | null = null;
-  #cancel: Cancel = () => undefined;
+  readonly #writes: Rounds;
 
   constructor(ports: ReporterPorts) {
     this.#ports = ports;
     this.#lease = new LeaseWriter(ports);
+    this.#writes = new Rounds(ports.clock, this.#write.bind(this), this.#findDelay.bind(this));
   }
 
   /** Takes what this node reports from now on. Returns immediately. */
   report(detail: NodeStatus): void {
     this.#report = detail;
-    this.#plan();
+    this.#writes.plan();
   }
 
   /** Renews the Lease soon. Before the first `report` it keeps what an earlier process has written. Returns immediately. */
   renew(): void {
     this.#isNeeded = true;
-    this.#plan();
+    this.#writes.plan();
   }
 
   /**
@@ -361,14 +360,12 @@ export class NodeReporter {
       if (isReported(this.#reported, one) || this.#owed.has(key) || !this.#mayHasten(one)) continue;
       this.#owed.set(key, one);
     }
-    this.#plan();
+    this.#writes.plan();
   }
 
   /** Ends when nothing is in progress. The Lease stays: this node still works as before. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel();
-    await this.#writing;
+    await this.#writes.stop();
   }
 
   #mayHasten({ object }: AwaitedVersion): boolean {
@@ -380,14 +377,9 @@ export class NodeReporter {
     return waitMs === 0;
   }
 
-  #plan(): void {
-    this.#cancel();
-    if (this.#isStopped || this.#writing !== null) return;
-    if (this.#report === null && !this.#isNeeded) return;
-    const waitMs = Math.max(0, this.#begunAt + this.#chooseDelay() - this.#ports.clock.now());
-    this.#cancel = this.#ports.clock.schedule(waitMs, () => {
-      this.#writing = this.#write();
-    });
+  #findDelay(): number | null {
+    if (this.#report === null && !this.#isNeeded) return null;
+    return this.#begunAt + this.#chooseDelay() - this.#ports.clock.now();
   }
 
   /** How long after the write before. */
@@ -418,15 +410,13 @@ export class NodeReporter {
       for (const [key, one] of this.#owed) if (isReported(detail, one)) this.#owed.delete(key);
       onRenewed({ begunMs, text });
     } else {
-      if (this.#failures === 0 && !this.#isStopped)
+      if (this.#failures === 0 && !this.#writes.isStopped)
         logger.warn(
           `${problem}. The controller does not know what this node has done; vipnat tries again, and takes no new address meanwhile`,
         );
       this.#failures += 1;
       this.#isNeeded ||= detail === null;
     }
-    this.#writing = null;
-    this.#plan();
   }
 }
 

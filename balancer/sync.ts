@@ -1,5 +1,5 @@
 import type { BalancerKernel } from '../lib/kernel/kernel.ts';
-import { type Cancel, type Clock, backOff } from '../lib/clock.ts';
+import { type Clock, Rounds, backOff } from '../lib/clock.ts';
 import type { BalancerCounter, BalancerProgress } from './report.ts';
 import type { NodeReport, AwaitedVersion } from '../lib/api/node.ts';
 import { Programmer, IsolatedWrites } from './table/programmer.ts';
@@ -185,12 +185,14 @@ export class ControllerWatch {
   /** The last one that was read; undefined for none. */
   #renewal: string | null | undefined = undefined;
   #repeats = 0;
-  #cancel: Cancel = () => undefined;
+  readonly #reads: Rounds;
 
   /** `onChange` is called when `isAway` has changed. */
   constructor(ports: Pick<BalancerPorts, 'clock' | 'logger' | 'readElection'>, onChange: () => void) {
     this.#ports = ports;
     this.#onChange = onChange;
+    const findDelay = () => (this.#isNeeded ? electionReadMs : null);
+    this.#reads = new Rounds(ports.clock, this.#read.bind(this), findDelay);
   }
 
   /** Whether no controller has renewed the Lease for 20 s. False while nobody needs to know. */
@@ -202,21 +204,14 @@ export class ControllerWatch {
   need(isNeeded: boolean): void {
     if (isNeeded === this.#isNeeded) return;
     this.#isNeeded = isNeeded;
-    this.#cancel();
     this.#take(undefined);
     // By the time of its own clock: nodes need it at the same moment, and did not start together.
-    if (isNeeded) this.#plan(electionReadMs - (this.#ports.clock.now() % electionReadMs));
-  }
-
-  #plan(delayMs: number): void {
-    this.#cancel();
-    this.#cancel = this.#ports.clock.schedule(delayMs, () => void this.#read());
+    this.#reads.plan(isNeeded ? electionReadMs - (this.#ports.clock.now() % electionReadMs) : null);
   }
 
   async #read(): Promise<void> {
     const [read] = await Promise.allSettled([this.#ports.readElection()]);
     if (!this.#isNeeded) return;
-    this.#plan(electionReadMs);
     if (read.status === 'fulfilled') this.#take(read.value);
     else if (!this.isAway) this.#take(undefined);
   }

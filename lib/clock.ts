@@ -102,6 +102,67 @@ export const systemClock: Clock = {
   },
 };
 
+/** Work that is due again and again, one run at a time. */
+export class Rounds {
+  readonly #clock: Clock;
+  readonly #run: () => Promise<void>;
+  readonly #findDelay: () => number | null;
+  #cancel: Cancel = () => undefined;
+  #dueAt = Infinity;
+  #work: Promise<void> | null = null;
+  #isStopped = false;
+
+  /** `run` never rejects. `findDelay`, asked also after each run, answers after how many milliseconds the next one is due; null for none. */
+  constructor(clock: Clock, run: () => Promise<void>, findDelay: () => number | null) {
+    this.#clock = clock;
+    this.#run = run;
+    this.#findDelay = findDelay;
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Whether no run is planned or in progress. */
+  get isIdle(): boolean {
+    return this.#dueAt === Infinity && this.#work === null;
+  }
+
+  /** In place of what was planned. Does nothing during a run, which is asked for the next one at its end. */
+  plan(delayMs?: number | null): void {
+    this.#cancel();
+    this.#dueAt = Infinity;
+    if (this.#isStopped || this.#work !== null) return;
+    const waitMs = delayMs === undefined ? this.#findDelay() : delayMs;
+    if (waitMs === null) return;
+    this.#dueAt = this.#clock.now() + waitMs;
+    this.#cancel = this.#clock.schedule(Math.max(0, waitMs), () => {
+      this.#dueAt = Infinity;
+      this.#work = this.#run().finally(() => {
+        this.#work = null;
+        this.plan();
+      });
+    });
+  }
+
+  /** The same, unless an earlier run is planned. */
+  hasten(delayMs = this.#findDelay()): void {
+    if (delayMs !== null && this.#clock.now() + delayMs < this.#dueAt) this.plan(delayMs);
+  }
+
+  /** Begins no further run, and ends with the one in progress. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancel();
+    await this.#work;
+  }
+}
+
+/** The date and time of day of a moment of the clock. */
+export function toDate(clock: Clock, atMs: number): Date {
+  return new Date(clock.date().getTime() - (clock.now() - atMs));
+}
+
 /** A moment as the API reads it where it wants six digits behind the point, no less (meta/v1 MicroTime). */
 export function toMicroTime(date: Date): string {
   return date.toISOString().replace('Z', '000Z');

@@ -1,7 +1,7 @@
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
-import { systemClock, systemRandom, type Random, type Cancel } from '../../lib/clock.ts';
+import { systemClock, systemRandom, type Random, type Cancel, Rounds, toDate } from '../../lib/clock.ts';
 import { toLeaseResource, type UnresponsiveNode } from '../../lib/api/node.ts';
 import {
   type NodeState,
@@ -212,14 +212,15 @@ export class NodeHealth {
   #probes = 0;
   #isHolding = false;
   #isAcquainted: boolean;
-  #cancel: Cancel = () => undefined;
+  readonly #rounds: Rounds;
   #cancelWait: Cancel = () => undefined;
-  #isStopped = false;
 
   constructor(ports: NodeHealthPorts) {
     this.#ports = ports;
     this.#isAcquainted = ports.port === 0;
     this.#turns = new ProbeTurns(ports.random, activePace);
+    const findDelay = () => (this.#turns.dueAt === Infinity ? null : this.#turns.dueAt - ports.clock.now());
+    this.#rounds = new Rounds(ports.clock, this.#askNext.bind(this), findDelay);
     this.#reports = new NodeReports({
       ...ports,
       paceMs: () => (this.#isHolding ? activeReadMs : idleReadMs),
@@ -277,8 +278,7 @@ export class NodeHealth {
 
   /** Asks nobody any more. The outages stay. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#rounds.stop();
     this.#cancelWait();
     this.#reports.stop();
     this.#directory.stop();
@@ -300,7 +300,7 @@ export class NodeHealth {
   #choosePace(): void {
     const pace = this.#isHolding || !this.#isAcquainted ? activePace : idlePace;
     if (!this.#turns.setPace(pace, this.#ports.clock.now())) return;
-    this.#plan();
+    this.#rounds.plan();
   }
 
   #noteAcquainted({ isOver } = { isOver: false }): void {
@@ -341,19 +341,14 @@ export class NodeHealth {
     this.#turns.setNodes(new Set(this.#nodeToTarget.keys()), clock.now());
     this.#noteOutages();
     this.#noteAcquainted();
-    this.#plan();
+    this.#rounds.plan();
   }
 
-  #plan(): void {
-    this.#cancel();
-    const { clock } = this.#ports;
-    const { dueAt } = this.#turns;
-    if (this.#isStopped || dueAt === Infinity) return;
-    this.#cancel = clock.schedule(Math.max(0, dueAt - clock.now()), () => {
-      const node = this.#turns.take(clock.now());
-      if (node !== null) void this.#ask(node);
-      this.#plan();
-    });
+  /** Several are asked at the same time. */
+  #askNext(): Promise<void> {
+    const node = this.#turns.take(this.#ports.clock.now());
+    if (node !== null) void this.#ask(node);
+    return Promise.resolve();
   }
 
   async #ask(node: string): Promise<void> {
@@ -366,7 +361,7 @@ export class NodeHealth {
     const peers = isUnresponsive ? judgePeers(state, this.#listOthers(node)) : 'awaited';
     const { kind, ports } = await this.#connect(target);
     const now = this.#nodeToTarget.get(node);
-    if (this.#isStopped || now === undefined) return;
+    if (this.#rounds.isStopped || now === undefined) return;
     // One that could not be tried says nothing, and neither does the address before.
     if (kind !== 'untried' && now.address.text === address.text) {
       this.#nodeToTarget.set(node, { ...now, ports });
@@ -377,7 +372,7 @@ export class NodeHealth {
     const isDoubtful = isUndecided(this.#nodeToTarget.get(node)?.state ?? state);
     this.#turns.ended(node, { askedAt, isDoubtful });
     this.#noteAcquainted();
-    this.#plan();
+    this.#rounds.plan();
   }
 
   /** Asks at all ports that it may answer at. A refusal is preferred: it fills no queue. */
@@ -400,7 +395,9 @@ export class NodeHealth {
     if (before === undefined) return;
     const after = change(before.state);
     const unresponsiveSince =
-      after.outSince === null ? '' : before.unresponsiveSince || this.#toText(after.outSince);
+      after.outSince === null
+        ? ''
+        : before.unresponsiveSince || toDate(this.#ports.clock, after.outSince).toISOString();
     this.#nodeToTarget.set(node, { ...before, state: after, unresponsiveSince });
     if (after.history.consecutiveTimeouts === 1) this.#probePeerSoon(node);
     if (isUnheard(after) && !isUnheard(before.state)) this.#logUnheard(node, before);
@@ -436,11 +433,6 @@ export class NodeHealth {
 
   #listOthers(node: string): NodeState[] {
     return [...this.#nodeToTarget].flatMap(([other, { state }]) => (other === node ? [] : [state]));
-  }
-
-  #toText(atMs: number): string {
-    const { clock } = this.#ports;
-    return new Date(clock.date().getTime() - (clock.now() - atMs)).toISOString();
   }
 
   #notify(node: string, { address, state: before }: Target, after: NodeState): void {

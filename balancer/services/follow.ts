@@ -1,7 +1,7 @@
 import { Informer, type Change } from '../../lib/kubernetes/informer.ts';
 import { type VirtualIp, type AddressPool, virtualIps, addressPools } from '../../lib/api/vipnat.ts';
 import type { LeaseValidity } from '../report.ts';
-import type { Clock, Cancel, Random } from '../../lib/clock.ts';
+import { type Clock, Rounds, type Random } from '../../lib/clock.ts';
 import { type BalancedService, isReady } from './backends.ts';
 import { readDuration, services, endpointSlices } from '../../lib/api/service.ts';
 import { usualWeight, earlySlices } from '../../lib/api/endpoints.ts';
@@ -109,14 +109,14 @@ export class SlowStarts {
   readonly #onDue: (services: readonly string[]) => void;
   readonly #serviceToStarts = new Map<string, Map<string, Start>>();
   readonly #serviceToDueMs = new Map<string, number>();
-  #cancel: Cancel = () => undefined;
+  readonly #steps: Rounds;
   #steppedMs = -Infinity;
-  #isStopped = false;
 
   /** `onDue` is called when pods of some Services are due for more: `weigh` has other weights for them then. */
   constructor(clock: Clock, onDue: (services: readonly string[]) => void) {
     this.#clock = clock;
     this.#onDue = onDue;
+    this.#steps = new Rounds(clock, this.#step.bind(this), this.#findDelay.bind(this));
   }
 
   /** A Service with the weights of this moment. Pods that are ready when it is seen for the first time are not new. */
@@ -131,7 +131,7 @@ export class SlowStarts {
     const addressToSinceMs = this.#note(service, endpoints, durationMs);
     const addressToStep = this.#listSteps(service, addressToSinceMs, durationMs / stepCount);
     if (addressToStep.size === 0) return balanced;
-    this.#plan();
+    this.#steps.plan();
     const weights = endpoints.map(({ address }): [string, number] => {
       const weight = balanced.weights.get(address) ?? usualWeight;
       return [address, weight * (addressToStep.get(address) ?? stepCount)];
@@ -141,8 +141,7 @@ export class SlowStarts {
 
   /** Calls nobody any more. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#steps.stop();
   }
 
   /** Since when addresses have a pod that is ready. Weights are by address, so of several pods there the first one counts. */
@@ -176,23 +175,19 @@ export class SlowStarts {
     return addressToStep;
   }
 
-  #plan(): void {
-    if (this.#isStopped) return;
-    this.#cancel();
-    if (this.#serviceToDueMs.size === 0) return;
-    const now = this.#clock.now();
+  #findDelay(): number | null {
+    if (this.#serviceToDueMs.size === 0) return null;
     const dueMs = Math.max(this.#steppedMs + paceMs, Math.min(...this.#serviceToDueMs.values()));
-    const waitMs = Math.min(maxWaitMs, Math.max(0, dueMs - now));
-    this.#cancel = this.#clock.schedule(waitMs, this.#step.bind(this));
+    return Math.min(maxWaitMs, dueMs - this.#clock.now());
   }
 
-  #step(): void {
+  #step(): Promise<void> {
     const now = this.#clock.now();
     const due = [...this.#serviceToDueMs].filter(([, dueMs]) => dueMs <= now).map(([service]) => service);
     for (const service of due) this.#serviceToDueMs.delete(service);
     if (due.length > 0) this.#steppedMs = now;
-    this.#plan();
     if (due.length > 0) this.#onDue(due);
+    return Promise.resolve();
   }
 }
 

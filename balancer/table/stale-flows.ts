@@ -3,7 +3,7 @@ import type { BalancedFlow, SeenFlow, ForgottenFlow } from '../../lib/kernel/por
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import type { BalancerKernel } from '../../lib/kernel/kernel.ts';
-import type { Clock, Cancel } from '../../lib/clock.ts';
+import { type Clock, Rounds } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
 import { findErrorCode } from '../../lib/errors.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
@@ -164,18 +164,16 @@ export class FlowCleaner {
   #isSweepDue = false;
   /** Texts of flows that are to stay since the sweep in progress began; null while none is. As many as endpoints came meanwhile. */
   #kept: Set<string> | null = null;
-  #work: Promise<void> | null = null;
-  #cancel: Cancel = () => undefined;
-  #plannedAt = Infinity;
+  readonly #passes: Rounds;
   #restUntil = -Infinity;
   #countAt = -Infinity;
-  #isStopped = false;
   #hasFailed = false;
 
   /** `createStrayFilter` answers what tells of a connection whether its endpoint is gone, as of now: for a sweep. */
   constructor(ports: CleanerPorts, createStrayFilter: () => (flow: BalancedFlow) => boolean) {
     this.#ports = ports;
     this.#createStrayFilter = createStrayFilter;
+    this.#passes = new Rounds(ports.clock, this.#pass.bind(this), this.#findDelay.bind(this));
   }
 
   /** Takes connections to be forgotten. Returns immediately. */
@@ -187,7 +185,7 @@ export class FlowCleaner {
       this.#waiting = new Map([...this.#waiting].filter(([, end]) => end !== 'which is gone'));
       this.#isSweepDue = true;
     }
-    this.#plan();
+    this.#passes.hasten();
   }
 
   /** Takes connections that are to stay, as their endpoint is back. */
@@ -203,19 +201,17 @@ export class FlowCleaner {
   /** Has all connections forgotten that the stray filter names. Returns immediately. */
   sweep(): void {
     this.#isSweepDue = true;
-    this.#plan();
+    this.#passes.hasten();
   }
 
   /** Has connections counted from time to time, as long as there are any to count. Returns immediately. */
   count(): void {
-    this.#plan();
+    this.#passes.hasten();
   }
 
   /** Waits for the pass in progress; the others stay. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancel();
-    await this.#work;
+    await this.#passes.stop();
   }
 
   /** Whoever is to lose all connections loses all. */
@@ -228,24 +224,15 @@ export class FlowCleaner {
     return this.#waiting.size === 0 && !this.#isSweepDue && !isCounting;
   }
 
-  #plan(): void {
-    if (this.#isStopped || this.#work !== null || this.#isIdle) return;
+  #findDelay(): number | null {
+    if (this.#isIdle) return null;
     const isCleaning = this.#waiting.size > 0 || this.#isSweepDue;
     const dueAt = isCleaning ? this.#restUntil : Math.max(this.#restUntil, this.#countAt);
-    if (this.#plannedAt <= dueAt) return;
-    this.#cancel();
-    this.#plannedAt = dueAt;
-    this.#cancel = this.#ports.clock.schedule(Math.max(0, dueAt - this.#ports.clock.now()), () => {
-      this.#plannedAt = Infinity;
-      if (this.#isIdle) return;
-      this.#work = this.#pass().finally(() => {
-        this.#work = null;
-        this.#plan();
-      });
-    });
+    return dueAt - this.#ports.clock.now();
   }
 
   async #pass(): Promise<void> {
+    if (this.#isIdle) return;
     const startedAt = this.#ports.clock.now();
     const [sought, isSweep] = [this.#waiting, this.#isSweepDue];
     [this.#sought, this.#waiting, this.#isSweepDue] = [sought, new Map<string, FlowEnd>(), false];
@@ -356,12 +343,12 @@ export class Drains {
   readonly #ports: DrainPorts;
   readonly #serviceToDrains = new Map<string, ReadonlyMap<string, Drain>>();
   #reported: readonly DrainingEndpoint[] | null = null;
-  #cancel: Cancel = () => undefined;
-  #dueAt = Infinity;
-  #isStopped = false;
+  readonly #cuts: Rounds;
 
   constructor(ports: DrainPorts) {
     this.#ports = ports;
+    const findDelay = () => this.#findDelay(this.#all());
+    this.#cuts = new Rounds(ports.clock, () => this.#cutDue(this.#all()), findDelay);
   }
 
   /** Whether any endpoint drains. */
@@ -390,7 +377,8 @@ export class Drains {
     else this.#serviceToDrains.set(service, now);
     // One that serves again keeps what is not cut yet.
     for (const [address, { flows }] of before) if (!now.has(address)) this.#ports.keep(flows);
-    this.#cutDue(now.values());
+    void this.#cutDue(now.values());
+    this.#cuts.hasten(this.#findDelay([...now.values()]));
     this.#change();
   }
 
@@ -422,8 +410,7 @@ export class Drains {
 
   /** Cuts nothing any more. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#cuts.stop();
   }
 
   /** Those that drained before stay: their time does not begin again. */
@@ -457,29 +444,23 @@ export class Drains {
     return [...this.#serviceToDrains.values()].flatMap((drains) => [...drains.values()]);
   }
 
-  /** Cuts those whose time is over, and comes back for the others. */
-  #cutDue(drains: Iterable<Drain>): void {
-    const { clock, cut } = this.#ports;
-    const now = clock.now();
+  /** Cuts those whose time is over. */
+  #cutDue(drains: Iterable<Drain>): Promise<void> {
     for (const drain of drains) {
-      if (drain.drainMs === null || drain.isCut) continue;
-      const dueAt = drain.sinceMs + drain.drainMs;
-      if (dueAt > now) {
-        this.#plan(Math.min(dueAt, now + maxWaitMs));
-        continue;
-      }
+      if (this.#findRest(drain) > 0) continue;
       drain.isCut = true;
-      cut(drain.flows);
+      this.#ports.cut(drain.flows);
     }
+    return Promise.resolve();
   }
 
-  #plan(dueAt: number): void {
-    if (this.#isStopped || this.#dueAt <= dueAt) return;
-    this.#cancel();
-    this.#dueAt = dueAt;
-    this.#cancel = this.#ports.clock.schedule(dueAt - this.#ports.clock.now(), () => {
-      this.#dueAt = Infinity;
-      this.#cutDue(this.#all());
-    });
+  /** How much of its time is left; Infinity for one that is not cut, or was. */
+  #findRest({ drainMs, isCut, sinceMs }: Drain): number {
+    return drainMs === null || isCut ? Infinity : sinceMs + drainMs - this.#ports.clock.now();
+  }
+
+  #findDelay(drains: readonly Drain[]): number | null {
+    const restMs = drains.reduce((least, drain) => Math.min(least, this.#findRest(drain)), Infinity);
+    return restMs === Infinity ? null : Math.min(restMs, maxWaitMs);
   }
 }

@@ -1,5 +1,5 @@
 import { join, dirname } from 'node:path';
-import type { Clock, Cancel } from '../clock.ts';
+import { type Clock, Rounds } from '../clock.ts';
 import { VipnatError, describeCause } from '../errors.ts';
 import { readIfThere, replaceFile, overwriteFile, type GuardView } from '../files.ts';
 
@@ -59,8 +59,7 @@ export class NoticeReader {
   readonly #onChange: (notice: Notice, before: VrrpState | null) => void;
   readonly #states = new Map<string, InstanceState>();
   #pending = '';
-  #cancel: Cancel | null = null;
-  #reading: Promise<void> | null = null;
+  readonly #reads: Rounds;
 
   /** `onChange` is called with every state that differs from the one before; that is null for the first one received. */
   constructor(
@@ -71,6 +70,7 @@ export class NoticeReader {
     this.#source = source;
     this.#clock = clock;
     this.#onChange = onChange;
+    this.#reads = new Rounds(clock, this.#read.bind(this), () => pollMs);
   }
 
   /** By the instance's name; empty where no keepalived sent a notice. */
@@ -80,32 +80,23 @@ export class NoticeReader {
 
   /** Begins to listen. Not to be called twice. */
   start(): void {
-    this.#readAfter(0);
+    this.#reads.plan(0);
   }
 
   /** Nothing is called back afterwards. */
   async stop(): Promise<void> {
-    this.#cancel?.();
-    this.#cancel = null;
-    await this.#reading;
+    await this.#reads.stop();
     await this.#source.close();
-  }
-
-  #readAfter(delayMs: number): void {
-    this.#cancel = this.#clock.schedule(delayMs, () => {
-      this.#reading = this.#read();
-    });
   }
 
   async #read(): Promise<void> {
     const text = await this.#source.read();
-    if (this.#cancel === null) return;
+    if (this.#reads.isStopped) return;
     if (text === null) {
       // It ended, or never ran: what it said last is no longer so.
       this.#pending = '';
       this.#states.clear();
     } else this.#receive(text);
-    this.#readAfter(pollMs);
   }
 
   #receive(text: string): void {
