@@ -2,7 +2,9 @@ import { type AddressPool, excludedNodeLabel } from '../../lib/api/vipnat.ts';
 import {
   type Node,
   type NodeReport,
+  isProgrammed,
   mayFollowEarly,
+  toNumber,
   toLeaseName,
   type ReportedKind,
 } from '../../lib/api/node.ts';
@@ -22,13 +24,12 @@ export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): 
   );
 }
 
-type ProgressKind = Exclude<ReportedKind, 'endpointslices'> | 'announced';
+type ProgressKind = ReportedKind | 'announced';
 
-/** How far some nodes are with a kind: how many are waited for, and the oldest version that any of them is at. Null: some node has said none. */
+/** How far some nodes are with a kind: the oldest version that any of them is at. Infinity: none is waited for. */
 interface Progress {
   readonly kind: ProgressKind;
-  readonly nodes: number;
-  readonly oldest: bigint | null;
+  readonly oldest: bigint | number;
   /** The nodes that are at the oldest. */
   readonly last: Set<string>;
 }
@@ -50,15 +51,16 @@ export function getStatusParts(report: NodeReport): unknown {
 export class NodesProgress {
   readonly #whoToProgress = new Map<string, Progress>();
 
-  /** Of these nodes, whose set has a name. */
-  find(who: string, kind: ProgressKind, list: () => readonly NodeReport[]): Progress {
-    return findOrAdd(this.#whoToProgress, `${kind} ${who}`, () => {
+  /** Whether each of these nodes, whose set has a name, has a version. */
+  haveReached(who: string, kind: ProgressKind, list: () => readonly NodeReport[], version: string): boolean {
+    const { oldest } = findOrAdd(this.#whoToProgress, `${kind} ${who}`, () => {
       const reports = list();
       const versions = reports.map((report) => readVersion(report, kind));
-      const oldest = versions.reduce((old, one) => (isBefore(one, old) ? one : old), versions[0] ?? null);
-      const last = reports.filter((_, index) => versions[index] === oldest);
-      return { kind, nodes: reports.length, oldest, last: new Set(last.map(({ node }) => node)) };
+      const least = versions.reduce<bigint | number>((old, one) => (one < old ? one : old), Infinity);
+      const last = reports.filter((_, index) => versions[index] === least);
+      return { kind, oldest: least, last: new Set(last.map(({ node }) => node)) };
     });
+    return oldest >= toNumber(version);
   }
 
   /** A node has other versions, and the same status otherwise. Answers whether that changes an answer that somebody has. */
@@ -66,8 +68,8 @@ export class NodesProgress {
     const known = this.#whoToProgress.size;
     for (const [who, { kind, oldest, last }] of this.#whoToProgress) {
       const [was, is] = [readVersion(before, kind), readVersion(after, kind)];
-      const isOver = isBefore(oldest, is) && last.delete(after.node) && last.size === 0;
-      if (isOver || isBefore(is, was)) this.#whoToProgress.delete(who);
+      const isOver = oldest < is && last.delete(after.node) && last.size === 0;
+      if (isOver || is < was) this.#whoToProgress.delete(who);
     }
     return this.#whoToProgress.size < known;
   }
@@ -78,13 +80,8 @@ export class NodesProgress {
   }
 }
 
-function readVersion({ programmed, announced }: NodeReport, kind: ProgressKind): bigint | null {
-  return toVersion(kind === 'announced' ? announced : programmed[kind]);
-}
-
-/** No version is before every other. */
-function isBefore(one: bigint | null, other: bigint | null): boolean {
-  return other !== null && (one === null || one < other);
+function readVersion({ programmed, announced }: NodeReport, kind: ProgressKind): bigint {
+  return toNumber((kind === 'announced' ? announced : programmed[kind]) ?? '');
 }
 
 /** How far nodes are with an endpoint that early EndpointSlices have. */
@@ -111,7 +108,6 @@ export class CandidateNodes {
   readonly #states = new Map<string, NodesState>();
   readonly #progress: NodesProgress;
   readonly #poolToUnable = new Map<string, readonly NodeReport[]>();
-  readonly #poolToMute = new Map<string, boolean>();
   readonly #textToReports = new Map<keyof ReportedTexts, ReadonlyMap<string, readonly NodeReport[]>>();
 
   /** For which nodes a gate of a Service does not wait. */
@@ -119,9 +115,9 @@ export class CandidateNodes {
     'kube-proxy': ({ mode, left }: NodeReport, service: string) =>
       mode === 'kube-proxy' || left?.[service] !== undefined,
     unknown: (report: NodeReport) => !mayFollowEarly(report),
-    overdue: ({ node, programmed }: NodeReport) => {
-      const version = this.#overdue.get(node);
-      return version !== undefined && !isReached(toVersion(programmed.earlyslices), version);
+    overdue: (report: NodeReport) => {
+      const version = this.#overdue.get(report.node);
+      return version !== undefined && !isProgrammed(report, 'earlyslices', version);
     },
   };
 
@@ -157,7 +153,7 @@ export class CandidateNodes {
     if (!reports.some(mayFollowEarly)) return 'unknown';
     const list = () => this.#listAwaited(pool, service);
     const who = `${pool} but ${left.join()}`;
-    if (version === null || !this.#haveReached(who, list, 'earlyslices', version)) return 'missing';
+    if (version === null || !this.#progress.haveReached(who, 'earlyslices', list, version)) return 'missing';
     if (left.length > 0) return 'kube-proxy';
     return this.listNodes('overdue', pool, service).length > 0 ? 'overdue' : 'done';
   }
@@ -170,7 +166,7 @@ export class CandidateNodes {
   /** Whether each of a pool's candidates has a version of a kind. True where none is waited for: who does not follow early EndpointSlices is not. */
   haveProgrammed(pool: string, kind: ProgressKind, version: string): boolean {
     const list = () => this.list(pool).filter((one) => kind !== 'earlyslices' || mayFollowEarly(one));
-    return this.#haveReached(pool, list, kind, version);
+    return this.#progress.haveReached(pool, kind, list, version);
   }
 
   #listAwaited(pool: string, service: string): readonly NodeReport[] {
@@ -178,14 +174,9 @@ export class CandidateNodes {
     return this.list(pool).filter((one) => !isUnawaited.some((isSo) => isSo(one, service)));
   }
 
-  #haveReached(who: string, list: () => readonly NodeReport[], kind: ProgressKind, version: string): boolean {
-    const { nodes, oldest } = this.#progress.find(who, kind, list);
-    return nodes === 0 || isReached(oldest, version);
-  }
-
   /** Whether every living node, candidate or not, has a version of VirtualIPs: then none serves what is in none of its Services. */
   haveForgotten(version: string): boolean {
-    return this.#haveReached('', () => this.#listSurelyLiving(), 'virtualips', version);
+    return this.#progress.haveReached('', 'virtualips', () => this.#listSurelyLiving(), version);
   }
 
   /** The names of the living nodes, candidates or not, that do not have a version of VirtualIPs yet, in order. */
@@ -258,14 +249,12 @@ export class CandidateNodes {
 
   /** Whether a node says that all addresses of the seats it holds are on its interfaces, up to a version of VirtualIPs. */
   hasAnnounced(report: NodeReport, version: string): boolean {
-    return this.#haveReached(`/${report.node}`, () => [report], 'announced', version);
+    return this.#progress.haveReached(`/${report.node}`, 'announced', () => [report], version);
   }
 
   /** Whether one of a pool's candidates does not say which addresses its interfaces have: its balancer is of an older version. */
   isAnyMute(pool: string): boolean {
-    return findOrAdd(this.#poolToMute, pool, () =>
-      this.list(pool).some(({ announced }) => announced === undefined),
-    );
+    return this.list(pool).some(({ announced }) => announced === undefined);
   }
 
   /** The living nodes that say something of a seat, an address or a Service; in the order of their names. */
@@ -318,22 +307,12 @@ export class CandidateNodes {
 
 type ReportedTexts = Pick<NodeReport, 'seats' | 'inUse' | 'left' | 'dropping'>;
 
-function listBehind(reports: readonly NodeReport[], kind: ProgressKind, version: string): string[] {
-  return listNames(reports.filter((report) => !isReached(readVersion(report, kind), version)));
+function listBehind(reports: readonly NodeReport[], kind: ReportedKind, version: string): string[] {
+  return listNames(reports.filter((report) => !isProgrammed(report, kind, version)));
 }
 
 function listNames(reports: readonly NodeReport[]): string[] {
   return reports.map(({ node }) => node).sort();
-}
-
-/** Versions of one kind are numbers (Kubernetes, KEP 5504); null for what is none. */
-function toVersion(text: string | undefined): bigint | null {
-  return text !== undefined && /^\d+$/.test(text) ? BigInt(text) : null;
-}
-
-function isReached(oldest: bigint | null, version: string): boolean {
-  const wanted = toVersion(version);
-  return oldest !== null && wanted !== null && oldest >= wanted;
 }
 
 /** Which Services of type LoadBalancer select which pods: one change costs what it changes. */

@@ -163,8 +163,8 @@ export function mayFollowEarly({ programmed }: NodeReport): boolean {
   return programmed.earlyslices !== undefined || programmed.endpointslices === undefined;
 }
 
-/** A text that is not a number is before every version. */
-function toNumber(version: string): bigint {
+/** A version as a number. A text that is none is before every version. */
+export function toNumber(version: string): bigint {
   return isNumber(version) ? BigInt(version) : -1n;
 }
 
