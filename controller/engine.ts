@@ -19,7 +19,7 @@ import { objectVersion, fieldManager } from '../lib/kubernetes/client.ts';
 import type { Clock, Random, Cancel } from '../lib/clock.ts';
 import type { Regarding } from '../lib/telemetry/events.ts';
 import { type Cache, type ClusterView, findMetadata, kindToSource, type WrittenKind } from './cache/cache.ts';
-import { type StepKey, type WaitsFor, type Affected, isWoken, MultiMap, put } from './cache/known.ts';
+import { type StepKey, type WaitsFor, type Affected, isWoken, put } from './cache/known.ts';
 
 interface ExecuteDependencies {
   readonly client: ObjectClient;
@@ -395,13 +395,11 @@ function listManagers({ source }: Kind, { key }: StepKey, view: ClusterView): re
  */
 export class OwnWrites {
   readonly #keyToWrite = new Map<string, OwnWrite>();
-  readonly #objectToKeys = new MultiMap();
 
   /** A key's step was written. */
   add(key: string, write: OwnWrite): void {
     this.drop(key);
     this.#keyToWrite.set(key, write);
-    this.#objectToKeys.move(key, [], [write.object]);
   }
 
   /** What a key's last write means for its next step, given the versions that are known; null is for an object that is not. */
@@ -418,9 +416,7 @@ export class OwnWrites {
 
   /** A key's step was not written after all. */
   drop(key: string): void {
-    const write = this.#keyToWrite.get(key);
     this.#keyToWrite.delete(key);
-    if (write !== undefined) this.#objectToKeys.move(key, [write.object], []);
   }
 
   /** Whether an address of a pool may be given that no list shows. */
@@ -430,7 +426,7 @@ export class OwnWrites {
 
   /** The keys whose steps wrote an object: they may be due when it changes. */
   findWriters(object: string): readonly string[] {
-    return [...(this.#objectToKeys.map.get(object) ?? [])];
+    return [...this.#keyToWrite].flatMap(([key, write]) => (write.object === object ? [key] : []));
   }
 }
 

@@ -214,8 +214,6 @@ export class KeyedQueue {
   readonly #dirty = new Set<string>();
   readonly #delayed = new Map<string, Cancel>();
   readonly #keyToFailures = new Map<string, number>();
-  /** Those of the delayed that have failed, the first one first. */
-  readonly #retrying = new Set<string>();
   /** Until when tries of those that failed are given away, one after the other. */
   #retriesUntil = -Infinity;
   #turns = 0;
@@ -267,7 +265,6 @@ export class KeyedQueue {
     this.#cancelRest?.();
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
-    this.#retrying.clear();
     if (this.#working.size > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
   }
 
@@ -317,7 +314,6 @@ export class KeyedQueue {
     if (this.#isStopped) return;
     if (isDirty) this.#waiting.add(key, this.#options.clock.now());
     else if (delayMs !== null) this.#addAfter(key, delayMs);
-    if (this.#keyToFailures.has(key) && this.#delayed.has(key)) this.#retrying.add(key);
   }
 
   #toDelay(key: string, result: TurnResult): number | null {
@@ -344,7 +340,8 @@ export class KeyedQueue {
 
   #bringAlong(): void {
     this.#retriesUntil = -Infinity;
-    for (const key of [...this.#retrying].slice(0, broughtAlong)) {
+    const retrying = [...this.#delayed.keys()].filter((key) => this.#keyToFailures.has(key));
+    for (const key of retrying.slice(0, broughtAlong)) {
       this.#cancelDelay(key);
       this.add(key);
     }
@@ -362,6 +359,5 @@ export class KeyedQueue {
   #cancelDelay(key: string): void {
     this.#delayed.get(key)?.();
     this.#delayed.delete(key);
-    this.#retrying.delete(key);
   }
 }

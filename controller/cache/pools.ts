@@ -17,7 +17,7 @@ import type { AddressPool } from '../../lib/api/vipnat.ts';
 import {
   type JudgedPool,
   type PoolRefusal,
-  put,
+  MultiMap,
   type Known,
   isNews,
   isSameList,
@@ -253,8 +253,8 @@ function listMissing<T>(one: ReadonlyMap<string, T>, other: ReadonlyMap<string, 
 export class PoolJudge {
   readonly #pools: ReadonlyMap<string, AddressPool>;
   readonly #isOwnRange: (address: string) => boolean;
-  /** Addresses to how many Nodes report them. */
-  readonly #reported = new Map<string, number>();
+  /** Addresses to the sources that have them of Nodes. */
+  readonly #reported = new MultiMap();
   readonly #reservations = new Reservations<ReservedRange>(
     ({ range, owner }) => `${formatRange(range)} ${owner}`,
   );
@@ -281,8 +281,7 @@ export class PoolJudge {
   /** What a source says that others have. Answers whether a pool has an address of what is different now. */
   reserve(source: string, ranges: readonly ReservedRange[]): boolean {
     const { came, went } = this.#reservations.put(source, ranges);
-    this.#count(went, -1);
-    this.#count(came, 1);
+    this.#reported.move(source, listReported(went), listReported(came));
     const changed = [...went, ...came];
     const isTouched = [...this.judged.values()].some((pool) =>
       pool.ranges.some((own) => changed.some(({ range }) => overlap(own, range))),
@@ -293,18 +292,14 @@ export class PoolJudge {
 
   /** A Service has an address from now on, or no longer. Answers whether pools are judged by that: a Node reports it as its own. */
   touch(address: string): boolean {
-    const isTouched = this.#reported.has(address);
+    const isTouched = this.#reported.map.has(address);
     if (isTouched) this.reset();
     return isTouched;
   }
+}
 
-  #count(ranges: readonly ReservedRange[], by: 1 | -1): void {
-    for (const { range } of ranges.filter(({ isReported }) => isReported)) {
-      const text = formatRange(range);
-      const count = (this.#reported.get(text) ?? 0) + by;
-      put(this.#reported, text, count === 0 ? null : count);
-    }
-  }
+function listReported(ranges: readonly ReservedRange[]): string[] {
+  return ranges.flatMap(({ range, isReported }) => (isReported === true ? [formatRange(range)] : []));
 }
 
 /** The names of the pools that have one of some addresses. */
