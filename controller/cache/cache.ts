@@ -52,6 +52,7 @@ import { nameEarlyOwner } from '../../lib/api/endpoints.ts';
 import type { VirtualIp, AddressUser } from '../../lib/api/vipnat.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 /**
  * Keeps what steps are decided from, and says for which keys a change of it is news.
@@ -209,6 +210,8 @@ export class Cache {
 
   /** What a living node says; null when its Lease is gone: then nothing is known of it any more. */
   takeReport(node: string, report: NodeReport | null): Affected {
+    // A renewal that says nothing new changes nothing.
+    if (isDeepStrictEqual(this.#objects.livingReports.get(node), report)) return new News();
     const news = this.take('livingReports', { key: node, after: report });
     return new News().join(news, this.take('unresponsiveNodes', { key: node, after: null }));
   }
@@ -343,10 +346,12 @@ export class Cache {
       if (before?.isProven !== after?.isProven) this.#forgetNodes();
     },
     livingReports: (change) => {
-      const { key, before, after } = change;
-      if (isNews(change, getStatusParts)) this.#forgetNodes();
-      else if (before !== null && after !== null) this.#moveNode(before, after);
-      this.#reserveOfNode(key);
+      // Whether a gate waits for a node that is overdue depends on its versions.
+      const isOther = this.#overdue.has(change.key) || isNews(change, getStatusParts);
+      if (this.#progress.move(change) || isOther) this.#woken = ['nodes'];
+      if (isOther) this.#progress.clear();
+      this.#candidates = null;
+      this.#reserveOfNode(change.key);
     },
     unresponsiveNodes: ({ key }) => {
       this.#reserveOfNode(key);
@@ -363,14 +368,6 @@ export class Cache {
   #forgetNodes(): void {
     this.#candidates = null;
     this.#progress.clear();
-  }
-
-  /** A node has other versions. Whether a gate waits for one that is overdue depends on these. */
-  #moveNode(before: NodeReport, after: NodeReport): void {
-    this.#candidates = null;
-    const isOverdue = this.#overdue.has(after.node);
-    if (this.#progress.move(before, after) || isOverdue) this.#woken = ['nodes'];
-    if (isOverdue) this.#progress.clear();
   }
 
   /** By its last report, as long as its Lease exists. */

@@ -14,8 +14,6 @@ export class NodeLeases {
   readonly #options: Readonly<{ clock: Clock; electionLease: string }>;
   readonly #cache: Cache;
   readonly #liveness = new NodeLiveness();
-  /** Nodes to what they last reported, as text. */
-  readonly #reports = new Map<string, string>();
   /** Nodes to the renewal that was received first. */
   readonly #renewals = new Map<string, string>();
   #ownReceivedAt = -Infinity;
@@ -30,7 +28,7 @@ export class NodeLeases {
     return this.#ownReceivedAt === -Infinity ? null : this.#options.clock.now() - this.#ownReceivedAt;
   }
 
-  /** A Lease has changed. A renewal that says nothing new changes nothing. */
+  /** A Lease has changed. */
   change({ key, before, after }: Change<Lease>): Affected {
     if (key.split('/').at(-1) === this.#options.electionLease)
       this.#ownReceivedAt = this.#options.clock.now();
@@ -59,10 +57,8 @@ export class NodeLeases {
     const { name, uid, resourceVersion } = metadata;
     const lease = { metadata: { name, uid, resourceVersion }, node, renewal, noted, isProven };
     news.join(this.#cache.take('leases', { key: name, after: lease }));
-    const isBorn = this.#liveness.renewed(node, renewal, durationMs);
-    const text = JSON.stringify(report);
-    if (!this.#liveness.isLiving(node) || (!isBorn && this.#reports.get(node) === text)) return;
-    this.#reports.set(node, text);
+    this.#liveness.renewed(node, renewal, durationMs);
+    if (!this.#liveness.isLiving(node)) return;
     news.join(this.#cache.takeReport(node, report));
     // The leader before has received no renewal since.
     if (first !== undefined || noted !== renewal) return;
@@ -72,14 +68,12 @@ export class NodeLeases {
 
   #forget(news: News, node: string): void {
     this.#liveness.forget(node);
-    this.#reports.delete(node);
     this.#renewals.delete(node);
     news.join(this.#cache.take('leases', { key: toLeaseName(node), after: null }));
     news.join(this.#cache.takeReport(node, null));
   }
 
   #markUnresponsive(news: News, node: string): void {
-    this.#reports.delete(node);
     news.join(this.#cache.markUnresponsive(node, this.#liveness.getLastRenewal(node) ?? ''));
   }
 }
@@ -98,13 +92,11 @@ export class NodeLiveness {
   readonly #over = new Map<string, string>();
   #tickedMs: number | null = null;
 
-  /** A Lease as the informer has it. `renewal` differs after each renewal (its `renewTime` as text). Answers whether the node came to life. */
-  renewed(node: string, renewal: string, durationMs: number): boolean {
-    const known = this.#living.get(node);
-    if (known?.renewal === renewal || this.#over.get(node) === renewal) return false;
+  /** A Lease as the informer has it. `renewal` differs after each renewal (its `renewTime` as text). */
+  renewed(node: string, renewal: string, durationMs: number): void {
+    if (this.#living.get(node)?.renewal === renewal || this.#over.get(node) === renewal) return;
     this.#over.delete(node);
     this.#living.set(node, { renewal, durationMs, msSinceRenewal: 0 });
-    return known === undefined;
   }
 
   /** The Lease was over before it was received. */

@@ -63,8 +63,9 @@ export class NodesProgress {
     return oldest >= toNumber(version);
   }
 
-  /** A node has other versions, and the same status otherwise. Answers whether that changes an answer that somebody has. */
-  move(before: NodeReport, after: NodeReport): boolean {
+  /** A node has other versions. Answers whether that changes an answer that somebody has. */
+  move({ before, after }: Change<NodeReport>): boolean {
+    if (before === null || after === null) return false;
     const known = this.#whoToProgress.size;
     for (const [who, { kind, oldest, last }] of this.#whoToProgress) {
       const [was, is] = [readVersion(before, kind), readVersion(after, kind)];

@@ -59,7 +59,7 @@ export const virtualIp: Kind = {
       part: getPoolParts,
       toKeys: ({ key }, known) => known.poolToVirtualIps.get(key) ?? [],
     },
-    { source: 'livingReports', part: getStatusParts, toKeys: listReported, wakes: () => ['nodes'] },
+    { source: 'livingReports', part: getStatusParts, toKeys: listReported },
     { source: 'unresponsiveNodes', wakes: () => ['nodes'] },
     { source: 'judgements', wakes: () => ['nodes'] },
   ],
