@@ -2,7 +2,6 @@ import type { ObjectClient, WriteAnswer } from '../lib/kubernetes/writes.ts';
 import { type TokenQueue, KeyedQueue, type QueueStatistics, type TurnResult } from '../lib/queue.ts';
 import {
   type Write,
-  type KindGroup,
   type StepEvent,
   type Kind,
   LowPriority,
@@ -102,7 +101,8 @@ const outcomeToResult = {
 
 /** Its dependencies and listeners. */
 export interface EngineOptions extends ExecuteDependencies {
-  readonly group: KindGroup;
+  /** Their keys have their turns in one queue. They begin when all that they watch is known. */
+  readonly kinds: readonly Kind[];
   readonly clock: Clock;
   readonly random: Random;
   readonly cache: Cache;
@@ -162,8 +162,8 @@ export class Engine {
 
   constructor(options: EngineOptions) {
     this.#options = options;
-    const { clock, random, onError, group } = options;
-    this.#kinds = new Map(group.kinds.map((kind) => [kind.name, kind]));
+    const { clock, random, onError, kinds } = options;
+    this.#kinds = new Map(kinds.map((kind) => [kind.name, kind]));
     this.#queue = new KeyedQueue({
       ...{ clock, random, workers },
       toGroup: (key) => this.#findTenant(parseKey(key)),
@@ -177,7 +177,7 @@ export class Engine {
   /** All objects are known: every key gets a turn. */
   begin(): void {
     this.#hasBegun = true;
-    for (const key of listKeys(this.#options.group.kinds, this.#view)) this.#queue.add(formatKey(key));
+    for (const key of listKeys(this.#options.kinds, this.#view)) this.#queue.add(formatKey(key));
   }
 
   /** The cache has taken a change: of the object `KIND/KEY`, if it is of one. Before `begin` nobody gets a turn for it. */

@@ -20,7 +20,7 @@ import { NodeLeases, lease } from './cache/leases.ts';
 import { DrainTimes, pod } from './kinds/pod-gate.ts';
 import { Devices, deviceWatchers } from './devices/devices.ts';
 import { type QueueStatistics, joinStatistics } from '../lib/queue.ts';
-import type { Kind, KindGroup } from './step.ts';
+import type { Kind } from './step.ts';
 import { addressPool } from './kinds/address-pool.ts';
 import { virtualIp } from './kinds/virtual-ip.ts';
 import { loadBalancerDevice } from './devices/steps.ts';
@@ -28,7 +28,7 @@ import { service } from './kinds/service.ts';
 import { earlySliceKind } from './kinds/endpoints.ts';
 
 /** The dependencies of leading, and its listeners. */
-export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'group' | 'onBehind'> {
+export interface LeadershipOptions extends Omit<EngineOptions, 'cache' | 'kinds' | 'onBehind'> {
   readonly route: ApiRoute;
   readonly settings: Settings;
   /** Where the Leases are: those of nodes, and that of the election, which this process renews all the time. */
@@ -81,22 +81,20 @@ const titles: Readonly<Partial<Record<string, string>>> = {
 };
 
 /** Services, their addresses, pools and devices. */
-export const serviceKinds: KindGroup = {
-  kinds: [lease, addressPool, virtualIp, loadBalancerDevice, service],
-};
+export const serviceKinds: readonly Kind[] = [lease, addressPool, virtualIp, loadBalancerDevice, service];
 
 /** Gates of pods: they begin when pods are known, too. */
-export const gateKinds: KindGroup = { kinds: [earlySliceKind, pod] };
+export const gateKinds: readonly Kind[] = [earlySliceKind, pod];
 
 /** All kinds. */
-export const kinds: readonly Kind[] = [...serviceKinds.kinds, ...gateKinds.kinds];
+export const kinds: readonly Kind[] = [...serviceKinds, ...gateKinds];
 
 /** What only gates need: Services do not wait for it. */
 const ofGates = new Set(
   listSources(gateKinds).filter((source) => !listSources(serviceKinds).includes(source)),
 );
 
-function listSources({ kinds }: KindGroup): string[] {
+function listSources(kinds: readonly Kind[]): string[] {
   return kinds.flatMap(({ watches }) => watches.map(({ source }) => source));
 }
 
@@ -130,8 +128,8 @@ export class Leadership {
         for (const informer of this.#informers) if (informer.kind === kind) informer.catchUp();
       },
     };
-    this.#services = new Engine({ ...common, group: serviceKinds });
-    this.#gates = new Engine({ ...common, group: gateKinds });
+    this.#services = new Engine({ ...common, kinds: serviceKinds });
+    this.#gates = new Engine({ ...common, kinds: gateKinds });
     this.#leases = new NodeLeases(options, this.#cache);
     const { clock, onDrained } = options;
     this.#drains = new DrainTimes({ clock, onDrained, view: () => this.view });

@@ -385,11 +385,6 @@ export interface Kind {
   readonly mayRepeat?: true;
 }
 
-/** Kinds whose keys have their turns in one queue. They begin when all that they watch is known. */
-export interface KindGroup {
-  readonly kinds: readonly Kind[];
-}
-
 /** A key as the queue has it: `Service/NAMESPACE/NAME`, `VirtualIP/NAME`. */
 export function formatKey({ kind, key }: StepKey): string {
   return `${kind}/${key}`;

@@ -131,7 +131,7 @@ export class EngineWorld {
         random: () => 0.5,
         cache: this.cache,
         client: this.#createClient(),
-        group: serviceKinds,
+        kinds: serviceKinds,
       },
       pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
       writeMs: () => (this.isLeading ? 4000 : 0),

@@ -100,7 +100,7 @@ export class SimulatedController {
     this.#confirm = confirm;
     this.#api = api;
     this.#kinds = listKinds(hasPods);
-    this.#own = hasPods ? kinds : serviceKinds.kinds;
+    this.#own = hasPods ? kinds : serviceKinds;
     this.#cache = new Cache(settings, kinds);
     this.#known = new KnownObjects(this.#cache, settings.gateTypes);
     this.#decide = decide;

@@ -7,7 +7,7 @@ import type { Step, Write } from '../../../../controller/step.ts';
 import { believe as decideFrom, believeNodes } from '../believe-nodes.ts';
 import { type Mutant, skip, change } from './mutants.ts';
 
-const ofGates = new Set(gateKinds.kinds.map(({ name }) => name));
+const ofGates = new Set(gateKinds.map(({ name }) => name));
 
 /** Gates that are decided from a world that is not so. */
 function believe(make: (world: ClusterView) => ClusterView): Decide {

@@ -46,7 +46,7 @@ class GateWorld {
       nodes: [makeNode('w1'), makeNode('w2'), makeNode('w3')],
       reports: [makeEarlyReport('w1', '50'), makeEarlyReport('w2', '50')],
     });
-    const [slices, gates] = gateKinds.kinds;
+    const [slices, gates] = gateKinds;
     if (slices === undefined || gates === undefined) throw new TypeError('kinds are missing');
     const counted: typeof gates = {
       ...gates,
@@ -57,7 +57,7 @@ class GateWorld {
     };
     this.#engine = new Engine({
       ...{ clock: this.clock, random: () => 0.5, writeMs: () => 4000, cache: this.#cache },
-      group: { ...gateKinds, kinds: [slices, counted] },
+      kinds: [slices, counted],
       client: {
         write: (write) => Promise.resolve(this.#write(write)),
         read: () => Promise.resolve({ outcome: 'gone' }),
