@@ -33,8 +33,6 @@ import {
   addressReady,
 } from '../../lib/api/vipnat.ts';
 
-export { shorten };
-
 /** What of Services, slices and devices the cache finds others by. */
 
 /** The devices that a Service chooses, or that may have something of it. */

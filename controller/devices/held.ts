@@ -208,9 +208,8 @@ export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
   const { name, protocol } = port;
   const weights = readWeightsOf(key, view);
   const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
-  const members =
-    query.device.spec.targets === 'pods' ? toPods(query, backends, view) : toNodes(query, backends, view);
-  const fitting = fitWeights(members, maxWeight);
+  const toMembers = query.device.spec.targets === 'pods' ? toPods : toNodes;
+  const fitting = fitWeights(toMembers(query, backends, [...view.deviceNodes.values()]), maxWeight);
   return fitting.toSorted((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
 }
 
@@ -252,10 +251,13 @@ function chooseAnyway(backends: readonly Backend[]): readonly Backend[] {
   return chooseServing(backends.map((one) => ({ ...one, isReady: !one.isEnding })));
 }
 
-function toPods(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
-  const [{ port, former }, kept] = [query, listKept([...view.deviceNodes.values()])];
+function toPods(
+  { port, former }: MembersQuery,
+  backends: readonly Backend[],
+  nodes: readonly DeviceNode[],
+): Member[] {
   const choice = chooseServing(backends);
-  const anyway = choice.length > 0 ? listOn(kept, backends) : chooseAnyway(backends);
+  const anyway = choice.length > 0 ? listOn(listKept(nodes), backends) : chooseAnyway(backends);
   const last = anyway.map(({ address }) => address);
   const serving = new Set(choice);
   return backends.flatMap((backend): Member[] => {
@@ -269,21 +271,16 @@ function toPods(query: MembersQuery, backends: readonly Backend[], view: Cluster
   });
 }
 
-function toNodes(query: MembersQuery, backends: readonly Backend[], view: ClusterView): Member[] {
+function toNodes(query: MembersQuery, backends: readonly Backend[], nodes: readonly DeviceNode[]): Member[] {
   const { port, former } = query;
-  const nodes = [...view.deviceNodes.values()];
   const name = (member: Member) => nameMember(port.protocol, port.port, member);
   const kept = listKept(nodes);
   const taking = [...nodes.filter(({ takesConnections }) => takesConnections), ...kept];
   const choice = chooseServing(backends);
   const serving = new Set([...choice, ...listOn(kept, backends)]);
-  const members = weighNodes(query, [...serving], taking);
-  if (members.length === 0)
-    members.push(
-      ...weighNodes(query, choice.length > 0 ? choice : chooseAnyway(backends), nodes).filter((member) =>
-        former.has(name(member)),
-      ),
-    );
+  const chosen = weighNodes(query, [...serving], taking);
+  const anyway = () => weighNodes(query, choice.length > 0 ? choice : chooseAnyway(backends), nodes);
+  const members = chosen.length > 0 ? chosen : anyway().filter((member) => former.has(name(member)));
   return [...members, ...listDraining(query, new Set(members.map(name)))];
 }
 
