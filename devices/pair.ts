@@ -36,7 +36,7 @@ export interface Transaction<Unit, Prepared, Result> {
 export type Standby = 'answers' | 'silent' | 'none';
 
 /** Roles come to rest within seconds: who still sees them change after so many starts leaves it to the next try. */
-const maxStarts = 3;
+export const maxStarts = 3;
 
 /** One or two units. */
 export class DevicePair<Unit extends PairUnit> {

@@ -82,13 +82,8 @@ class WaitingKeys {
 
   /** When the one that has waited longest was added; null where there is none. */
   get firstAdded(): number | null {
-    let first: number | null = null;
-    for (const keys of this.#groups.values())
-      for (const added of keys.values()) {
-        first = first === null ? added : Math.min(first, added);
-        break;
-      }
-    return first;
+    const first = [...this.#groups.values()].flatMap((keys) => keys.values().next().value ?? []);
+    return first.length === 0 ? null : Math.min(...first);
   }
 
   /** Adds a key, unless it waits. */
@@ -113,12 +108,6 @@ class WaitingKeys {
       }
     }
     return null;
-  }
-
-  /** Forgets all. */
-  clear(): void {
-    this.#groups.clear();
-    this.#keyToGroup.clear();
   }
 }
 
@@ -261,7 +250,6 @@ export class KeyedQueue {
   /** Begins no further turn, and waits for those in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#waiting.clear();
     this.#cancelRest?.();
     for (const cancel of this.#delayed.values()) cancel();
     this.#delayed.clear();
@@ -270,7 +258,7 @@ export class KeyedQueue {
 
   #work(): void {
     const { workers, clock } = this.#options;
-    while (this.#working.size < (typeof workers === 'number' ? workers : workers())) {
+    while (!this.#isStopped && this.#working.size < (typeof workers === 'number' ? workers : workers())) {
       if (this.#mustRest()) return;
       const key = this.#waiting.take();
       if (key === null) return;

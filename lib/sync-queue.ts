@@ -6,7 +6,7 @@ import { type Clock, type Cancel, backOff } from './clock.ts';
  */
 interface Debt {
   readonly owedMs: number;
-  /** When it was that much, by the Clock. */
+  /** When it was that much, by the Clock: at the end of the last sync. */
   readonly at: number;
 }
 
@@ -80,7 +80,6 @@ export class TriggerQueue<Cause extends string> {
   #debt: Debt = { owedMs: 0, at: 0 };
   #idleSyncs = 0;
   #lastSyncStarted = 0;
-  #lastSyncEnded = 0;
 
   constructor({ clock, awaited, urgent = [], sync, mostRestMs = maxRestMs }: QueuePorts<Cause>) {
     this.#mostRestMs = mostRestMs;
@@ -135,8 +134,7 @@ export class TriggerQueue<Cause extends string> {
 
   /** For how long the sync in progress has lasted, or the next one is overdue; none that is planned is overdue too. */
   get behindMs(): number {
-    const awaitedSince =
-      this.#turn === null ? (this.#timer?.due ?? this.#lastSyncEnded) : this.#lastSyncStarted;
+    const awaitedSince = this.#turn === null ? (this.#timer?.due ?? this.#debt.at) : this.#lastSyncStarted;
     return Math.max(0, this.#clock.now() - awaitedSince);
   }
 
@@ -150,7 +148,7 @@ export class TriggerQueue<Cause extends string> {
   /** How long to wait after a trigger: a moment on a quiet host, longer the more syncs in a row found nothing. */
   #settleTime(cause: string): number {
     if (this.#urgent.has(cause)) return urgentSettleMs;
-    const restedMs = this.#clock.now() - this.#lastSyncEnded;
+    const restedMs = this.#clock.now() - this.#debt.at;
     if (restedMs > maxPaceMs) this.#idleSyncs = 0;
     return Math.max(
       settleMs,
@@ -168,8 +166,7 @@ export class TriggerQueue<Cause extends string> {
     this.#turn = this.#sync(causes).then((answer) => void (next = answer));
     await this.#turn;
     this.#turn = null;
-    this.#lastSyncEnded = this.#clock.now();
-    this.#debt = this.#addSync(this.#lastSyncEnded);
+    this.#debt = this.#addSync(this.#clock.now());
     this.#planAfter(next);
   }
 

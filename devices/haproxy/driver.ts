@@ -26,7 +26,7 @@ import {
   findUnheard,
   maps,
 } from './content.ts';
-import { type PairUnit, type UnitRole, DevicePair } from '../pair.ts';
+import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
 import { runCommands, type Step, planSteps } from './steps.ts';
 import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
@@ -84,9 +84,6 @@ export const createHaproxy: CreateDriver = (settings, context) =>
 
 /** A unit that saves what it has starts again within a second. */
 const retryInMs = 1000;
-
-/** Roles come to rest within seconds: who still sees them change after so many starts leaves it to the next try. */
-const maxStarts = 3;
 
 /** Beyond, all servers are read back in one call. */
 const maxAskedSlots = 16;
