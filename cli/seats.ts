@@ -1,24 +1,18 @@
 import { type Clock, sleep } from '../lib/clock.ts';
 import { RoutedClient } from '../lib/kubernetes/writes.ts';
 import { createLister } from '../lib/kubernetes/list-watch.ts';
-import {
-  addressPools,
-  virtualIps,
-  poolAnnotations,
-  type AddressPool,
-  type VirtualIp,
-} from '../lib/api/vipnat.ts';
+import { addressPools, virtualIps, poolAnnotations } from '../lib/api/vipnat.ts';
+import type { ServiceObjects } from './services/view.ts';
 import {
   toLeaseResource,
   readDrained,
   formatDrained,
   type Drained,
-  type Lease,
   type LeaseReport,
   readReports,
 } from '../lib/api/node.ts';
 import { type ErrorCode, VipnatError } from '../lib/errors.ts';
-import { findNearest } from '../lib/text.ts';
+import { suggest } from '../lib/text.ts';
 
 const apiLimitMs = 5000;
 
@@ -120,8 +114,7 @@ async function findNode(api: SeatsApi, node: string): Promise<SeatsView> {
     ...[...drained.values()].flat().map((one) => one.node),
   ];
   if (known.includes(node)) return view;
-  const nearest = findNearest(node, known);
-  const hint = nearest === null ? 'To list the nodes: vipnat seats' : `Did you mean ${nearest}?`;
+  const hint = suggest(node, known, 'To list the nodes: vipnat seats');
   throw new VipnatError('NODE_NOT_FOUND', `no balancer and no pool knows a node ${node}. ${hint}`);
 }
 
@@ -181,11 +174,7 @@ async function waitFor(
 }
 
 /** What the API has of seats. */
-export interface SeatObjects {
-  readonly pools: readonly AddressPool[];
-  readonly virtualIps: readonly VirtualIp[];
-  readonly leases: readonly Lease[];
-}
+export type SeatObjects = Pick<ServiceObjects, 'pools' | 'virtualIps' | 'leases'>;
 
 /** A seat, and who says that it holds it. */
 export interface SeatView {

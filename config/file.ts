@@ -11,7 +11,7 @@ import {
 } from './options.ts';
 import { createReadStream } from 'node:fs';
 import { LineCounter, parseDocument, isScalar, isMap, type Pair, isSeq, isAlias } from 'yaml';
-import { findNearest } from '../lib/text.ts';
+import { suggest } from '../lib/text.ts';
 
 /** Far more than all options with hundreds of endpoints need; a longer file is the wrong file. */
 const maxBytes = 64 * 1024;
@@ -23,7 +23,8 @@ export async function readConfigFile(path: string): Promise<SourceReading> {
     if (bytes.length > maxBytes) return refuse(`--config ${path} is longer than 64 KiB: not a vipnat file`);
     return readDocument(new TextDecoder('utf-8', { fatal: true }).decode(bytes), path);
   } catch (error) {
-    return refuse(`--config ${path} cannot be read: ${explain(error)}`);
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    return refuse(`--config ${path} cannot be read: ${reasons[code] ?? message}`);
   }
 }
 
@@ -36,11 +37,6 @@ async function readBytes(path: string): Promise<Buffer> {
 
 function refuse(problem: string): SourceReading {
   return { settings: new Map(), problems: [{ text: problem, line: 0 }] };
-}
-
-function explain(error: unknown): string {
-  const { code = '', message } = error as NodeJS.ErrnoException;
-  return reasons[code] ?? message;
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -130,7 +126,8 @@ function readPairs(pairs: readonly Pair[], source: Located): SourceReading {
     };
     const bare = findBareEndpoint(node, source.text);
     if (!isOptionName(name)) {
-      add(key, (from) => `${quoteText(name)} is not an option${formatSource(from)}. ${suggestKey(name)}`);
+      const hint = suggest(name, optionNames, `Options: ${optionNames.join(', ')}`);
+      add(key, (from) => `${quoteText(name)} is not an option${formatSource(from)}. ${hint}`);
     } else if (isAlias(value) || (isSeq(value) && value.items.some(isAlias))) {
       add(value, (from) => `${name} has an alias${formatSource(from)}. Write the value out`);
     } else if (bare !== undefined) {
@@ -148,11 +145,6 @@ function findBareEndpoint(node: unknown, text: string): { node: unknown; text: s
     .filter((item) => !isScalar(item))
     .map((item) => ({ node: item, text: text.slice(...findRange(item)) }))
     .find((item) => bareEndpoint.test(item.text));
-}
-
-function suggestKey(name: string): string {
-  const nearest = findNearest(name, optionNames);
-  return nearest === null ? `Options: ${optionNames.join(', ')}` : `Did you mean ${nearest}?`;
 }
 
 function readValue(node: unknown, isList: boolean, { path, locate }: Located): Setting {

@@ -147,6 +147,12 @@ export function findNearest(word: string, candidates: readonly string[]): string
   return nearest.distance <= limit ? nearest.candidate : null;
 }
 
+/** A sentence with that candidate; `otherwise` where none is near. */
+export function suggest(word: string, candidates: readonly string[], otherwise: string): string {
+  const nearest = findNearest(word, candidates);
+  return nearest === null ? otherwise : `Did you mean ${nearest}?`;
+}
+
 function simplify(word: string): string {
   return word.toLowerCase().replaceAll(/[-_]/g, '').slice(0, 40);
 }

@@ -16,7 +16,7 @@ import {
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
-import { findNearest } from '../../lib/text.ts';
+import { suggest } from '../../lib/text.ts';
 import { quoteText } from '../../config/options.ts';
 import { resolve } from 'node:path';
 import {
@@ -97,9 +97,7 @@ export async function loadDriver(word: string): Promise<CreateDriver> {
   const load = Object.hasOwn(drivers, word) ? drivers[word] : undefined;
   if (load !== undefined) return await load();
   const names = Object.keys(drivers);
-  const nearest = findNearest(word, names);
-  const hint =
-    nearest === null ? `Drivers: ${[...names, './MODULE.mjs'].join(', ')}` : `Did you mean ${nearest}?`;
+  const hint = suggest(word, names, `Drivers: ${[...names, './MODULE.mjs'].join(', ')}`);
   throw notLoaded(`${quoteText(word)} is not a driver of vipnat. ${hint}`);
 }
 

@@ -15,12 +15,10 @@ import { isInPath, execTool } from '../../lib/kernel/tools.ts';
 import { existsSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
-import { addressPools, virtualIps, type AddressPool } from '../../lib/api/vipnat.ts';
-import { loadBalancerServices, endpointSlices } from '../../lib/api/service.ts';
-import { earlySlices, type Pod, readGateTypes } from '../../lib/api/endpoints.ts';
-import { devices } from '../../lib/api/device.ts';
-import { toLeaseResource } from '../../lib/api/node.ts';
+import type { AddressPool } from '../../lib/api/vipnat.ts';
+import { type Pod, readGateTypes } from '../../lib/api/endpoints.ts';
 import { servicesNamespace } from '../command.ts';
+import { readServiceObjects } from '../services/read.ts';
 import { viewServices, gatedPods, findWaiting } from '../services/read-view.ts';
 import { readPlacedAddresses, type NeighbourQuestion, findAddressUsers } from '../../lib/kernel/addresses.ts';
 import { listSubnets } from '../../lib/keepalived/read.ts';
@@ -117,22 +115,9 @@ export async function findCalicoMap(folder: string): Promise<string | null> {
 /** Asks the API. Rejects as listObjects does, and with NETLINK_FAILED. */
 async function readServicesCluster(route: ApiRoute, clock: Clock, node: string): Promise<ServicesCluster> {
   const list = createLister(route, clock, new AbortController().signal);
-  const objects = {
-    pools: await list(addressPools),
-    virtualIps: await list(virtualIps),
-    services: await list(loadBalancerServices),
-    slices: await list(endpointSlices),
-    earlySlices: await list(earlySlices),
-    pods: [],
-    devices: await list(devices),
-    leases: await list(toLeaseResource(servicesNamespace)),
-  };
-  return {
-    node,
-    view: viewServices(objects, clock.date().getTime()),
-    objects,
-    plan: await planSeats(objects, node),
-  };
+  const objects = await readServiceObjects(list, servicesNamespace);
+  const view = viewServices(objects, clock.date().getTime());
+  return { node, view, objects, plan: await planSeats(objects, node) };
 }
 
 /** As many as the kernel's neighbour table takes in addition to its own. */

@@ -2,8 +2,8 @@ import { type Config, quoteText } from '../../config/options.ts';
 import { type ApiRoute, findRoute } from '../../lib/kubernetes/route.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { statSync } from 'node:fs';
-import { findNearest } from '../../lib/text.ts';
-import type { ServicesView, ServiceView } from './view.ts';
+import { suggest } from '../../lib/text.ts';
+import type { ServiceObjects, ServicesView, ServiceView } from './view.ts';
 import { type NamespacedName, name, objectVersion, type Resource } from '../../lib/kubernetes/client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/list-watch.ts';
 import {
@@ -73,11 +73,8 @@ export async function findSystemNamespace(
   given: string | null,
 ): Promise<string | null> {
   if (given !== null) return given;
-  const leases = await createLister(
-    route,
-    clock,
-    new AbortController().signal,
-  )({
+  const list = createLister(route, clock, new AbortController().signal);
+  const leases = await list({
     kind: 'Lease',
     path: '/apis/coordination.k8s.io/v1/leases',
     selector: `fieldSelector=${encodeURIComponent(`metadata.name=${electionLease}`)}`,
@@ -112,20 +109,11 @@ export function createServicesApi(
 ): ServicesApi {
   const list = createLister(route, clock, new AbortController().signal);
   const read = async (one: NamespacedName | null) => {
-    const services = await list(one === null ? loadBalancerServices : selectService(one));
-    const known = {
-      services,
-      slices: await list(one === null ? endpointSlices : selectSlicesOf(one)),
-      earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
-      virtualIps: await list(virtualIps),
-      pools: await list(addressPools),
-      devices: await list(devices),
-      leases: await list(toLeaseResource(namespace)),
-    };
-    const view = (pods: readonly Pod[]) => viewServices({ ...known, pods }, clock.date().getTime());
+    const objects = await readServiceObjects(list, namespace, one);
+    const view = (pods: readonly Pod[]) => viewServices({ ...objects, pods }, clock.date().getTime());
     const first = view([]);
     const pods = await listUnready(list, first.services);
-    return { services, view: pods.length === 0 ? first : view(pods) };
+    return { services: objects.services, view: pods.length === 0 ? first : view(pods) };
   };
   const listEvents = async ({ service, addresses }: ServiceView) => {
     const { uid, namespace: where } = service.metadata;
@@ -158,6 +146,24 @@ export function createServicesApi(
   };
 }
 
+/** What all Services depend on, or one of them, but for pods. In the namespace are the Leases. Rejects as listObjects does. */
+export async function readServiceObjects(
+  list: ListAll,
+  namespace: string,
+  one: NamespacedName | null = null,
+): Promise<ServiceObjects> {
+  return {
+    services: await list(one === null ? loadBalancerServices : selectService(one)),
+    slices: await list(one === null ? endpointSlices : selectSlicesOf(one)),
+    earlySlices: await list(one === null ? earlySlices : selectEarlySlicesOf(one)),
+    pods: [],
+    virtualIps: await list(virtualIps),
+    pools: await list(addressPools),
+    devices: await list(devices),
+    leases: await list(toLeaseResource(namespace)),
+  };
+}
+
 /** The pods of Services of which some are not ready: these may wait for a gate. None where the credentials do not allow to read pods. */
 async function listUnready(list: ListAll, views: readonly ServiceView[]): Promise<readonly Pod[]> {
   const unready = views.filter(({ pods }) => pods.some(({ state }) => state === 'not ready'));
@@ -187,9 +193,7 @@ function refuse(
       : spec.type !== 'LoadBalancer'
         ? `the Service ${key} is of type ${spec.type}, and vipnat serves type LoadBalancer`
         : `another load balancer serves the Service ${key}${ownClass === '' ? '' : ` (loadBalancerClass ${ownClass})`}`;
-  const nearest = findNearest(key, known);
-  const hint =
-    nearest === null ? 'To list the Services of vipnat: vipnat services' : `Did you mean ${nearest}?`;
+  const hint = suggest(key, known, 'To list the Services of vipnat: vipnat services');
   return new VipnatError('SERVICE_NOT_FOUND', `${why}. ${hint}`);
 }
 
