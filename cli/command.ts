@@ -168,8 +168,8 @@ export interface CommandContext<Options> extends PlainContext<Options>, Pick<Con
 
 /** The words of a command that are no flags. */
 export interface Words<Options> {
-  /** How many belong to the command. */
-  readonly count: (words: readonly string[]) => number;
+  /** How many belong to the command; one unless given. */
+  readonly count?: (words: readonly string[]) => number;
   /** What the first one can be, for completion. */
   readonly choices?: readonly string[];
   readonly read: (words: readonly string[], reading: WordsReading) => Options;

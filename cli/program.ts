@@ -11,10 +11,9 @@ import {
   wrapEpilogue,
 } from './output.ts';
 import { isatty } from 'node:tty';
-import { fstatSync } from 'node:fs';
 import { constants } from 'node:os';
 import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
-import { version, toAscii, exitStatuses, toPrintableLine, findNearest } from '../lib/text.ts';
+import { version, toAscii, exitStatuses, toPrintableLine, suggest } from '../lib/text.ts';
 import {
   type PlainContext,
   type ConfiguredCommand,
@@ -54,20 +53,11 @@ export async function runProcess(): Promise<void> {
   });
 }
 
-/** Opening the stream takes time, which only terminals are worth; node:tty takes some too, and a terminal is a device. */
+/** Opening the stream takes time, which only terminals are worth. */
 function readTerminal(): Terminal {
-  if (!isDevice(1) || !isatty(1)) return { isTerminal: false, columns: null };
+  if (!isatty(1)) return { isTerminal: false, columns: null };
   const [columns] = process.stdout.getWindowSize();
   return { isTerminal: true, columns: columns > 0 ? columns : null };
-}
-
-/** False for what is not open. */
-function isDevice(descriptor: number): boolean {
-  try {
-    return fstatSync(descriptor).isCharacterDevice();
-  } catch {
-    return false;
-  }
 }
 
 /** The kernel keeps signals from a container's first process that has no handler for them. */
@@ -371,7 +361,7 @@ const letterToFlag: Readonly<Record<string, string>> = {
 };
 
 /** JSON is YAML, and nothing is left out of a screen that is narrow. */
-const formatToFlags = new Map([
+const formatToFlags = new Map<string | undefined, string[]>([
   ['json', ['--json']],
   ['yaml', ['--json']],
   ['wide', []],
@@ -385,18 +375,13 @@ function expandHabits(args: readonly string[], { flags }: ServedCommand): readon
     if (flag in flags) return [nameFlag(flag)];
     if (!hasFormats) return [word];
     // The flag goes with its value, which is in the next word.
-    if (isOutput(word)) return formatToFlags.has(args[at + 1] ?? '') ? [] : [word];
-    return formatToFlags.get(isOutput(args[at - 1]) ? word : readJoined(word)) ?? [word];
+    if (outputFlags.has(word)) return formatToFlags.has(args[at + 1]) ? [] : [word];
+    const joined = /^(?:-o=?|--output=)(.+)$/.exec(word)?.[1];
+    return formatToFlags.get(outputFlags.has(args[at - 1]) ? word : joined) ?? [word];
   });
 }
 
-function readJoined(word: string): string {
-  return /^(?:-o=?|--output=)(.+)$/.exec(word)?.[1] ?? '';
-}
-
-function isOutput(word: string | undefined): boolean {
-  return word === '-o' || word === '--output';
-}
+const outputFlags = new Set<string | undefined>(['-o', '--output']);
 
 /** Commander takes options before the command for the program's own. */
 function refuseFirstWord(word = ''): string | null {
@@ -408,8 +393,7 @@ function refuseFirstWord(word = ''): string | null {
   if (word.startsWith('-')) return `${quoteText(word)} is not an option. See vipnat --help`;
   if (word === 'get' || word === 'describe')
     return `${word} is not a command. To look: vipnat status, vipnat services, vipnat seats`;
-  const nearest = findNearest(word, commandNames);
-  const hint = nearest === null ? `Commands: ${commandNames.join(', ')}` : `Did you mean ${nearest}?`;
+  const hint = suggest(word, commandNames, `Commands: ${commandNames.join(', ')}`);
   return `${quoteText(word)} is not a command. ${hint}`;
 }
 
@@ -439,10 +423,8 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
     },
   });
   const own = readFlags(command.flags, all, words);
-  const misread = [
-    ...findUnknown(found, command.words?.count(words) ?? (command.argument === undefined ? 0 : 1)),
-    ...problems,
-  ];
+  const wordCount = (command.words ?? command.argument) === undefined ? 0 : 1;
+  const misread = [...findUnknown(found, command.words?.count?.(words) ?? wordCount), ...problems];
   return {
     ...{ kind: 'call', ...loaded, words },
     options: { ...own.options, ...ofWords },
@@ -467,8 +449,8 @@ function findUnknown(command: Command, wordCount: number): string[] {
     const meant = { '--format': '--json', '-o': '--json', '--output': '--json', '-n': '--system-namespace' }[
       flag
     ];
-    const nearest = meant !== undefined && known.includes(meant) ? meant : findNearest(flag, known);
-    const hint = nearest === null ? help : `Did you mean ${nearest}?`;
+    const isKnown = meant !== undefined && known.includes(meant);
+    const hint = suggest(isKnown ? meant : flag, known, help);
     return `${quoteText(flag)} is not an option of ${command.name()}. ${hint}`;
   });
 }

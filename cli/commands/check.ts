@@ -253,10 +253,7 @@ Exit status: 0 in sync, 1 failed, 2 drift, or no apiserver is ready, 78 bad conf
   run: compare,
 });
 
-/**
- * Says how the rules differ from what `run` and the balancer of this host would have written. Exit `done` in sync, `found`
- * with drift, or while no apiserver is ready: correct rules then lead to nobody.
- */
+/** While no apiserver is ready, correct rules lead to nobody. */
 async function compare(context: CheckContext): Promise<number> {
   const { config } = context;
   const { checkServices } = await import('../../balancer/main.ts');

@@ -160,9 +160,8 @@ Exit status: 0 no rule of vipnat is left, 1 failed, 78 bad configuration.`,
 });
 
 /**
- * Removes every rule and chain of vipnat, of every version, dialect and family, the balancer's tables and this host's drain; with
- * --vip only those of that virtual IP. With --dry-run it prints what it would remove, and writes nothing. Where rules cannot be read or
- * written, or a program runs that would write them again, the others are removed all the same, and it ends with `failed`.
+ * Where rules cannot be read or written, or a program runs that would write them again, the others are removed all the same, and it ends
+ * with `failed`.
  */
 async function removeAll(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
   const { config, stdout, stderr } = context;

@@ -1,12 +1,6 @@
 import { text, defineCommand, namespaceFlag, checkNamespace } from '../command.ts';
 import { controllerFlags, checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
 
-const flags = {
-  namespace: namespaceFlag("the namespace of vipnat's Leases"),
-  ...controllerFlags,
-  webhookPort: text('PORT', 'serve the webhook that gives pods a readiness gate at this port'),
-};
-
 /** `vipnat controller`. */
 export const controller = defineCommand({
   help: `
@@ -24,7 +18,11 @@ vipnat.io/load-balancer-ready, or one of --gate, are ready when nodes serve them
 It also configures load balancers outside of the cluster. Each is a
 LoadBalancerDevice. Services choose one by the class vipnat.io/NAME.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
-  flags,
+  flags: {
+    namespace: namespaceFlag("the namespace of vipnat's Leases"),
+    ...controllerFlags,
+    webhookPort: text('PORT', 'serve the webhook that gives pods a readiness gate at this port'),
+  },
   configOptions: ['vip', 'kubeconfig', 'listen', 'logLevel', 'logFormat'],
   hasLog: () => true,
   check: ({ options }) => [

@@ -22,7 +22,7 @@ import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble }
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { constants } from 'node:os';
-import { exitStatuses, findNearest, formatDocument } from '../../lib/text.ts';
+import { exitStatuses, suggest, formatDocument } from '../../lib/text.ts';
 import { type Check, describeChange, describeError } from '../../devices/conformance/bench.ts';
 import { listChecks } from '../../devices/conformance/steady-checks.ts';
 import { quoteText } from '../../config/options.ts';
@@ -121,7 +121,6 @@ function formatSummary({ results, interruption }: ConformanceReport, screen: Scr
 /**
  * `vipnat device conformance`: prints a line for each check when it has ended and nothing of it is left on the device, so a reader may
  * go away at any time. The first SIGINT, SIGTERM or SIGHUP ends the checks, the second one the removal.
- * @throws VipnatError CONFIG_INVALID, DEVICE_SETTINGS_INVALID, DEVICE_FAILED or DEVICE_IN_USE
  */
 async function conform(opened: OpenDevice, context: DeviceContext): Promise<number> {
   const { options, screen, stdout, stderr } = context;
@@ -156,8 +155,7 @@ function chooseChecks(only: readonly string[]): readonly Check[] {
   const problems = only
     .filter((name) => !names.includes(name))
     .map((name) => {
-      const nearest = findNearest(name, names);
-      const hint = nearest === null ? `Checks: ${names.join(', ')}` : `Did you mean ${nearest}?`;
+      const hint = suggest(name, names, `Checks: ${names.join(', ')}`);
       return `--only ${quoteText(name)} is not a check. ${hint}`;
     });
   if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
@@ -262,11 +260,6 @@ state found something. 78 the command line or a file is wrong.`,
   run: askDevice,
 });
 
-/**
- * Asks a load balancer outside of the cluster, tries its driver, or prints the configuration of a unit. All but
- * `conformance` write nothing.
- * @throws VipnatError DEVICE_SETTINGS_INVALID, DRIVER_NOT_LOADED, DEVICE_FAILED or DEVICE_IN_USE
- */
 async function askDevice(context: DeviceContext): Promise<number> {
   const { options, environment, screen, stdout } = context;
   if (options.action === 'configuration') {

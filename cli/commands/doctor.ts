@@ -199,7 +199,6 @@ Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad con
   run: examineHost,
 });
 
-/** What is wrong with this host, and what fixes it. Exit `done`, `found` with warnings only, or `foundFailures`. */
 async function examineHost(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
   const { config, given, options, screen, stdout, stderr } = context;
   // Help and mistakes load this file, too.

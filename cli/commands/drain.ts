@@ -45,7 +45,6 @@ const flags = { dryRun, force: toggle('also if no other apiserver takes new conn
 
 /** The node that is meant; null for this host. */
 const words: Words<{ readonly node: string | null }> = {
-  count: () => 1,
   read: ([node]) => ({ node: node ?? null }),
 };
 
@@ -89,10 +88,7 @@ Exit status: 0 no longer drained, 1 failed, 78 bad configuration.`,
   run: undrainThisHost,
 });
 
-/**
- * Writes into the state folder that this host is drained, and waits until its agent keeps it so.
- * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent says
- */
+/** Writes into the state folder that this host is drained, and waits until its agent keeps it so. */
 async function drainThisHost({ config, options, stdout, stderr }: DrainContext): Promise<number> {
   checkNode(nameNode(config), options.node, 'drain');
   const { drainHost } = await import('../../agent/main.ts');
@@ -109,10 +105,7 @@ async function drainThisHost({ config, options, stdout, stderr }: DrainContext):
   return exitStatuses.done;
 }
 
-/**
- * Takes it back. Without an agent it removes the rule itself.
- * @throws VipnatError DRAIN_REFUSED, STATE_NOT_WRITTEN, or what the agent or nft says
- */
+/** Without an agent it removes the rule itself. */
 async function undrainThisHost({ config, options, stdout, stderr }: UndrainContext): Promise<number> {
   checkNode(nameNode(config), options.node, 'undrain');
   if (options.dryRun) {

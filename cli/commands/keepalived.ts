@@ -35,7 +35,6 @@ Exit status: 0 printed, 78 bad configuration, or a value that this host does not
   run: printOrWrite,
 });
 
-/** Prints or writes keepalived.conf for this node, and tells a person how it was filled in. */
 async function printOrWrite(context: CommandContext<KeepalivedOptions>): Promise<number> {
   const { config, options, stdout, stderr } = context;
   const vrrp = planVrrp({ config, options, hostname: hostname(), interfaces: readInterfaces() });
@@ -65,10 +64,7 @@ function describeInstance({ vip, device, vrid, unicast }: VrrpInstance, { priori
   return `${vip.text} on ${device}: virtual_router_id ${vrid}, priority ${priority}, ${adverts}`;
 }
 
-/**
- * `vipnat vrid`: prints the virtual_router_id of a VIP. Throws CONFIG_INVALID for what is no address, and for an address that
- * leads to no valid one.
- */
+/** `vipnat vrid`. */
 export const vrid = definePlainCommand({
   usage: 'ADDR [--json]',
   help: `

@@ -11,7 +11,6 @@ import { findNearest, exitStatuses } from '../../lib/text.ts';
 
 /** The first word is the kind. */
 const words: Words<{ readonly kind: ManifestKind }> = {
-  count: () => 1,
   choices: manifestKinds,
   read: ([word], { isUnclear, report }) => {
     const kind = manifestKinds.find((candidate) => candidate === word);
@@ -67,7 +66,6 @@ function explainKind(word: string | undefined): string {
   return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
 }
 
-/** Prints what runs the agent, or writes the files of systemd; looks at nothing else of this host. */
 async function printManifests(context: CommandContext<ManifestOptions>): Promise<number> {
   const { options, stdout, stderr } = context;
   // Help and mistakes load this file, too.

@@ -172,12 +172,14 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
     return ["--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"];
   }
   const { name, needs } = explainNeed(config);
-  const isLacking = (family: Family) =>
-    config.vips.some((vip) => vip.family === family) && needs !== null && !hasGiven(config, needs, family);
+  const isGiven = (family: Family) =>
+    needs === 'clusterIp'
+      ? config.clusterIps[family] !== undefined
+      : config.endpoints.some((endpoint) => endpoint.family === family);
   if (needs === null || unreadable.has(needs)) return [];
   const { what, examples } = needToText[needs];
   return families
-    .filter(isLacking)
+    .filter((family) => config.vips.some((vip) => vip.family === family) && !isGiven(family))
     .map((family) => `${name} needs ${what} with --offline: add ${examples[family]}`);
 }
 
@@ -188,11 +190,6 @@ function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need |
   const { needs } = modeToEntry[chooseOfflineMode({ mode, proxyMode })];
   if (mode !== 'auto') return { name: mode, needs };
   return { name: proxyMode === 'none' ? 'balancing without kube-proxy' : proxyMode, needs };
-}
-
-function hasGiven(config: Config, need: Need, family: Family): boolean {
-  if (need === 'clusterIp') return config.clusterIps[family] !== undefined;
-  return config.endpoints.some((endpoint) => endpoint.family === family);
 }
 
 const needToText: Readonly<Record<Need, { what: string; examples: Readonly<Record<Family, string>> }>> = {

@@ -11,8 +11,6 @@ const flags = {
   dryRun: toggle('print what run would write, and end'),
 };
 
-type RunContext = CommandContext<OptionsOf<typeof flags>>;
-
 /** `vipnat run`: the agent; with --once it converges and ends, with --dry-run it prints like `plan` and ends. */
 export const run = defineCommand({
   help: `
@@ -36,7 +34,7 @@ Exit status: 0 ended by a signal or done, 1 failed, 78 bad configuration.`,
   run: runOrPrint,
 });
 
-async function runOrPrint(context: RunContext): Promise<number> {
+async function runOrPrint(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
   const { config, options, stderr } = context;
   if (options.dryRun)
     return await runPlan({

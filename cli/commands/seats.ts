@@ -169,10 +169,6 @@ function explainNode(action: string, node: string | undefined): string {
   return `${what}. Example: vipnat seats ${action} worker-1`;
 }
 
-/**
- * Who holds which seat, by the API alone; or moves seats.
- * @throws VipnatError API_CREDENTIALS_INVALID without credentials, NODE_NOT_FOUND, SEATS_NOT_MOVED, and those of a request to the API
- */
 async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
   const clock = systemClock;

@@ -103,7 +103,6 @@ const flags = {
 
 /** The Service to print; null for all. */
 const words: Words<{ readonly service: NamespacedName | null }> = {
-  count: () => 1,
   read: ([word], { all, isUnclear, report }) => {
     if (word === undefined) return { service: null };
     const namespace = typeof all['namespace'] === 'string' ? all['namespace'] : null;
@@ -158,11 +157,7 @@ function explainName(word: string): string {
   return `${quoteText(word)} is not NAMESPACE/NAME. Example: vipnat services default/${name}`;
 }
 
-/**
- * Each Service with its address, who holds it and why it does not work; or one of them with all there is to know. By
- * the API alone. With --watch it ends when it is stopped or nobody reads its output any more, and reports an unreachable API.
- * @throws VipnatError API_CREDENTIALS_INVALID without credentials, SERVICE_NOT_FOUND, and those of a request to the API
- */
+/** With --watch it ends when it is stopped or nobody reads its output any more, and reports an unreachable API. */
 async function printServices(context: ServicesContext): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
   const { watch: watchMs } = options;

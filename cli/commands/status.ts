@@ -177,7 +177,9 @@ const stateToTone: Readonly<Partial<Record<BackendStatus['state'], Tone>>> = {
 
 /** The table of the apiservers of a VIP. It has a column for shares of new connections only where they differ. */
 function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
-  const shares: Column[] = areSharesDifferent(backends) ? [{ title: 'SHARE', isRight: true }] : [];
+  // Those that are not in use get nothing, which their state says.
+  const used = new Set(backends.map(({ share }) => share).filter((share) => share !== null && share > 0));
+  const shares: Column[] = used.size > 1 ? [{ title: 'SHARE', isRight: true }] : [];
   const columns = [...firstColumns, ...shares, { title: 'WHY' }];
   const cells = backends.map((backend) => toCells(backend).slice(0, columns.length - 1));
   const { titles } = layOutTable(columns, cells, screen, margin);
@@ -205,12 +207,6 @@ function toCells({ endpoint, isLocal, state, isUncorroborated, forMs, flows, sha
     { text: flows === null ? '' : String(flows) },
     { text: share === null ? '' : `${Math.round(share * 100)} %` },
   ];
-}
-
-function areSharesDifferent(backends: readonly BackendStatus[]): boolean {
-  // Those that are not in use get nothing, which their state says.
-  const shares = backends.map(({ share }) => share).filter((share) => share !== null && share > 0);
-  return new Set(shares).size > 1;
 }
 
 /** What `status` says of Services on this host: whether they are balanced, which seats it has, and who keeps it so. No line without Services. */
@@ -338,10 +334,7 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiser
   run: printStatus,
 });
 
-/**
- * How it is, on one screen: each VIP, and Services where this host has them. Exit `done`, or `found` when a VIP is not balanced, an
- * apiserver is down, the rules differ, or this node does not balance Services. With --watch it ends when it is stopped, or when nobody reads its output any more.
- */
+/** With --watch it ends when it is stopped, or when nobody reads its output any more. */
 async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
   const { json: isJson, watch: watchMs } = options;
   // Help and mistakes load this file, too.

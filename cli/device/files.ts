@@ -26,7 +26,6 @@ export const deviceActions = ['configuration', 'conformance', 'list', 'plan', 's
 
 /** Its flags. `deviceWords` says what is wrong with them, because that depends on the action. */
 export const deviceFlags = {
-  /** The file with its description. */
   device: text('FILE', 'a LoadBalancerDevice as YAML', (given = '') => given),
   /** A name or a path; null for what the description says. */
   driver: text('DRIVER', 'a driver of vipnat, or the path of a module (default: spec.driver)'),
@@ -35,7 +34,6 @@ export const deviceFlags = {
     'PATH',
     'a folder with the files username, password and ca.crt, or a file with a line for each (default: two variables)',
   ),
-  /** The file with the wanted balancer. */
   balancer: text('FILE', 'for plan: the wanted balancer as YAML'),
   /** Which unit, from 1 on; null for the only one. */
   unit: text(
@@ -51,7 +49,6 @@ export const deviceFlags = {
     'for conformance: three ports at which balancers may listen',
     (given): readonly number[] | null => (given === undefined ? null : splitList(given).map(Number)),
   ),
-  /** Remove first what an earlier run has left. */
   removeLeftovers: toggle('for conformance: first remove balancers of an earlier run'),
   json,
   color,
@@ -67,7 +64,6 @@ export type DeviceContext = PlainContext<DeviceOptions>;
 
 /** The action. */
 export const deviceWords: Words<{ readonly action: Action }> = {
-  count: () => 1,
   choices: deviceActions,
   read: ([word], reading) => {
     const action = deviceActions.find((candidate) => candidate === word);
