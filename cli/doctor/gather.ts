@@ -156,11 +156,9 @@ async function askOthers(
 }
 
 async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Promise<Fact<T>> {
-  let cancel = () => {};
-  const late = new Promise<Fact<T>>((resolve) => {
-    cancel = clock.schedule(limit, () => {
-      resolve({ unknown: `no answer within ${limit / 1000} s` });
-    });
+  const late = Promise.withResolvers<Fact<T>>();
+  const cancel = clock.schedule(limit, () => {
+    late.resolve({ unknown: `no answer within ${limit / 1000} s` });
   });
   const known = promise.then(
     (value): Fact<T> => ({ value }),
@@ -171,9 +169,7 @@ async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Prom
       throw error;
     },
   );
-  return await Promise.race([known, late]).finally(() => {
-    cancel();
-  });
+  return await Promise.race([known, late.promise]).finally(cancel);
 }
 
 type Processes = Awaited<ReturnType<typeof observeProcesses>>;

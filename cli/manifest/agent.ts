@@ -62,7 +62,11 @@ to pull them.`,
 /** A manifest as YAML, ready to be applied: its first line is the command that prints it. That of systemd has all files, each behind its path. */
 export function printManifest(request: ManifestRequest): string {
   const { kind } = request.options;
-  if (kind === 'systemd') return formatHostFiles(toSystemdFiles(request));
+  // As `systemctl cat` has them.
+  if (kind === 'systemd')
+    return toSystemdFiles(request)
+      .map(({ path, text }) => `# ${path}\n${text}`)
+      .join('\n');
   const { make, use } = kindToPrinter[kind];
   return formatManifests(`${toCommandLine(request)}\n${use}`, make(request));
 }
@@ -162,11 +166,6 @@ const systemNodeCritical = 2_000_001_000;
 function toStaticPod(name: string, { options: { namespace } }: ManifestRequest, pod: object): object {
   const spec = { automountServiceAccountToken: false, priority: systemNodeCritical, ...pod };
   return toManifest({ apiVersion: 'v1', kind: 'Pod', name, namespace }, { spec });
-}
-
-/** All files as one text for people, each behind its path, as `systemctl cat` has them. Pure. */
-function formatHostFiles(files: readonly HostFile[]): string {
-  return files.map(({ path, text }) => `# ${path}\n${text}`).join('\n');
 }
 
 /**

@@ -252,19 +252,16 @@ export const probePortMeaning = `the TCP port at which to ask whether other node
 
 /** The flags of the controller that its manifest takes too. */
 export const controllerFlags = {
-  /** Whether Services without a class are served. */
   defaultClass: toggle('serve Services without a class too'),
   /** The device of Services without a class that have annotations of another controller; null for none. */
   defaultDevice: text(
     'NAME',
     'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
   ),
-  /** Further types of readiness gates to open. */
   gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
 };
 
 const servicesFlags = {
-  /** Ranges of the pool. */
   pool: list('RANGE', 'addresses to give; repeat the flag for more'),
   ...controllerFlags,
   /** What gives pods the gate: one of injectionMethods, or nonsense; null for nothing. */

@@ -284,24 +284,21 @@ export const kubeconfigChecks: Checks = {
 const readers = [
   {
     path: filePaths.controllerManager,
-    isNodes: true,
     why: 'The controller manager loses its lease when the VIP moves.',
     restart: restartContainer('kube-controller-manager'),
   },
   {
     path: filePaths.scheduler,
-    isNodes: true,
     why: 'The scheduler loses its lease when the VIP moves.',
     restart: restartContainer('kube-scheduler'),
   },
   {
     path: filePaths.kubelet,
-    isNodes: true,
     why: 'The kubelet has to start this node’s apiserver. Until then it needs another apiserver, which may be older than the kubelet.',
     restart: ['systemctl restart kubelet'],
   },
-  { path: filePaths.admin, isNodes: false, why: '', restart: [] },
-  { path: filePaths.superAdmin, isNodes: false, why: '', restart: [] },
+  { path: filePaths.admin, why: null, restart: [] },
+  { path: filePaths.superAdmin, why: null, restart: [] },
 ] as const;
 
 type Reader = (typeof readers)[number];
@@ -348,7 +345,7 @@ export function listServers(facts: HostFacts): Endpoint[] {
 
 function describeAtVip({ reader, server, assessed, vips }: Asked): Finding | null {
   const local = findLocal(assessed, server.endpoint);
-  if (!reader.isNodes || local === null || !includesEndpoint(vips, server.endpoint)) return null;
+  if (reader.why === null || local === null || !includesEndpoint(vips, server.endpoint)) return null;
   return {
     title: `${basename(reader.path)} points at ${formatEndpoint(server.endpoint)}`,
     why: `${reader.why} Point the file at this node.`,
@@ -363,7 +360,7 @@ function describePastVip({ reader, server, assessed, vips }: Asked): Finding | n
   const scope = classifyAddress({ family: endpoint.family, text: endpoint.address });
   if (isHere || includesEndpoint(vips, endpoint) || scope === 'loopback') return null;
   const isApiserver = assessed.health.has(formatEndpoint(endpoint));
-  const local = reader.isNodes ? findLocal(assessed, endpoint) : null;
+  const local = reader.why === null ? null : findLocal(assessed, endpoint);
   const better = local ?? vips.find(({ family }) => family === endpoint.family);
   if (!isApiserver || better === undefined) return null;
   return {
