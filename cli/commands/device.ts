@@ -31,7 +31,6 @@ import { definePlainCommand } from '../command.ts';
 
 const listColumns = ['BALANCER', 'ADDRESSES', 'PORT', 'METHOD', 'MEMBERS'].map((title) => ({ title }));
 
-/** What `vipnat device list` prints: a row for each listener. */
 function formatList(owned: readonly Owned[], screen: Screen): string {
   if (owned.length === 0) return 'no balancer: the device has none of this cluster\n';
   return joinLines(formatTable(listColumns, owned.flatMap(toRows), screen));
@@ -57,7 +56,6 @@ function toRows({ balancer, memberToSessions }: Owned): Part[][] {
   return all.map((row) => row.map((text) => ({ text })));
 }
 
-/** What `vipnat device plan` prints: a line for each change. */
 function formatPlan(changes: readonly Change[], screen: Screen): string {
   if (changes.length === 0) return 'Nothing to change.\n';
   return joinLines([
@@ -76,7 +74,6 @@ const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
   unresponsive: 'bad',
 };
 
-/** What `vipnat device state` prints: a row for each unit, and what other users have not applied. */
 function formatState({ units, foreignChanges }: DeviceState, screen: Screen): string {
   const rows = units.map(({ unit, role, isInSync, why }) => [
     { text: unit },

@@ -59,11 +59,8 @@ Exit status: 0 printed or written, 1 failed, 78 bad configuration.`,
 
 function explainKind(word: string | undefined): string {
   const example = findNearest(word ?? '', manifestKinds) ?? manifestKinds[0];
-  const what =
-    word === undefined
-      ? `manifest needs a kind: ${manifestKinds.join(', ')}`
-      : `${quoteText(word)} is none of ${manifestKinds.join(', ')}`;
-  return `${what}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
+  const what = word === undefined ? 'manifest needs a kind:' : `${quoteText(word)} is none of`;
+  return `${what} ${manifestKinds.join(', ')}. Example: vipnat manifest ${example} --vip 10.0.0.50`;
 }
 
 async function printManifests(context: CommandContext<ManifestOptions>): Promise<number> {

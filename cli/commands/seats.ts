@@ -171,14 +171,13 @@ function explainNode(action: string, node: string | undefined): string {
 
 async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
-  const clock = systemClock;
   const route = findClusterRoute(config, 'seats');
-  const namespace = await findSystemNamespace(route, clock, options.systemNamespace);
-  const api = createSeatsApi(route, clock, namespace ?? servicesNamespace);
+  const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
+  const api = createSeatsApi(route, systemClock, namespace ?? servicesNamespace);
   const print = (words: string) => {
     stderr(`${words}\n`);
   };
-  await move({ api, clock, print }, options);
+  await move({ api, clock: systemClock, print }, options);
   const view = await api.view();
   stdout(options.json ? formatSeatsJson(view) : formatSeats(view, screen()));
   return view.seats.length > 0 && view.seats.every(({ seatHolders }) => seatHolders.length === 1)

@@ -166,16 +166,13 @@ async function printServices(context: ServicesContext): Promise<number> {
   const route = findClusterRoute(config, 'services');
   const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
   const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
-  if (watchMs === null) {
-    const { text, isTrouble } = await show(api, context);
-    stdout(text);
-    return isTrouble ? exitStatuses.found : exitStatuses.done;
-  }
   for (;;) {
     try {
-      const { text } = await show(api, context);
-      stdout(screen().isTerminal ? `${clearScreen}${text}` : text);
+      const { text, isTrouble } = await show(api, context);
+      stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);
+      if (watchMs === null) return isTrouble ? exitStatuses.found : exitStatuses.done;
     } catch (error) {
+      if (watchMs === null) throw error;
       const { code, message } = error as VipnatError;
       stderr(`${formatErrorLine(code, message)}\n`);
     }

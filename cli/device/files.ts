@@ -74,12 +74,9 @@ export const deviceWords: Words<{ readonly action: Action }> = {
 };
 
 function explainAction(word: string | undefined): string {
-  const what =
-    word === undefined
-      ? `device needs what to do: ${deviceActions.join(', ')}`
-      : `${quoteText(word)} is none of ${deviceActions.join(', ')}`;
+  const what = word === undefined ? 'device needs what to do:' : `${quoteText(word)} is none of`;
   const example = findNearest(word ?? '', deviceActions) ?? 'state';
-  return `${what}. Example: vipnat device ${example} --device device.yaml`;
+  return `${what} ${deviceActions.join(', ')}. Example: vipnat device ${example} --device device.yaml`;
 }
 
 /** Flag to the one action that it is for. */

@@ -51,7 +51,10 @@ export function viewServices(objects: ServiceObjects, nowMs: number): ServicesVi
     [...virtualIp.spec.services, ...virtualIp.spec.leaving].map(({ uid }) => ({ uid, virtualIp })),
   );
   const uidToUses = Map.groupBy(uses, ({ uid }) => uid);
-  const keyToSlices = Map.groupBy(slices, nameOwner);
+  const keyToSlices = Map.groupBy(
+    slices,
+    ({ metadata: { namespace, labels } }) => `${namespace}/${labels?.[serviceNameLabel] ?? ''}`,
+  );
   const keyToEarly = Map.groupBy(earlySlices, nameEarlyOwner);
   const waiting = Map.groupBy(
     findWaiting(objects.pods, readGateTypes(leases)),
@@ -96,10 +99,6 @@ function isOwn({ metadata, spec, status }: Service, given: readonly VirtualIp[])
   const ownClass = spec.loadBalancerClass ?? '';
   if (ownClass !== '') return ownClass === loadBalancerClass;
   return (status?.loadBalancer?.ingress ?? []).length === 0;
-}
-
-function nameOwner({ metadata }: ServiceSlice): string {
-  return `${metadata.namespace}/${metadata.labels?.[serviceNameLabel] ?? ''}`;
 }
 
 /** Those of its status first, in their order. */

@@ -56,7 +56,8 @@ function findCondition({ service }: ServiceFacts): Condition | null {
 /** What is wrong with a Service of a device, as far as no condition says it; null where no problem is known. */
 function judgeOnDevice(facts: ServiceFacts, device: DeviceOfService, cluster: ClusterView): Judgement | null {
   const isPublished = facts.addresses.some((one) => one.isPublished);
-  const gone = findNoDevice(device);
+  const noDevice: Problem = { reason: 'NoDevice', why: `there is no LoadBalancerDevice ${device.name}` };
+  const gone = device.view === null ? noDevice : null;
   if (isPublished) {
     const lack = gone ?? findLack(facts);
     return lack === null ? null : toJudgement(gone === null ? 'no pods' : 'not served', lack);
@@ -64,10 +65,6 @@ function judgeOnDevice(facts: ServiceFacts, device: DeviceOfService, cluster: Cl
   const problem = findNoController(cluster) ?? gone ?? findUnready(device);
   const notSeen: Problem = { reason: 'NotSeen', why: `the device ${device.name} does not serve it yet` };
   return toJudgement('pending', problem ?? notSeen, facts.service.metadata.creationTimestamp ?? null);
-}
-
-function findNoDevice({ name, view }: DeviceOfService): Problem | null {
-  return view === null ? { reason: 'NoDevice', why: `there is no LoadBalancerDevice ${name}` } : null;
 }
 
 /** A device that is not ready may still serve what it has: only a Service that waits for it reports this. */

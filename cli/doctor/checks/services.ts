@@ -308,8 +308,8 @@ function mayHold({ node, view: { pools } }: ServicesCluster): boolean {
 /** For how long the tables still count; null where one does not. */
 function listAlive({ tables }: HostBalancer): number | null {
   if (tables.length === 0) return null;
-  const all = tables.map((table) => table.aliveSeconds);
-  return all.includes(null) ? null : Math.min(...all.map((seconds) => seconds ?? 0));
+  const all = tables.flatMap((table) => table.aliveSeconds ?? []);
+  return all.length < tables.length ? null : Math.min(...all);
 }
 
 function describeTables({ tables }: HostBalancer, left: number | null): string {
