@@ -29,7 +29,6 @@ import {
   parseAddress,
   type Address,
 } from '../../../lib/net.ts';
-import type { HostProcess } from '../../../lib/kernel/host.ts';
 import { basename } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import * as z from 'zod/mini';
@@ -123,8 +122,11 @@ export const kubeProxyChecks: Checks = {
     find: (facts) => {
       const { assessment, ipvs, modules, processes } = facts;
       return given([assessment, ipvs], ({ observation }) => {
-        const running = findValue(processes) ?? [];
-        const isAsked = running.some(isConfiguredIpvs);
+        // By its own command line; its file is not read.
+        const isAsked = (findValue(processes) ?? []).some(
+          (one) =>
+            one.name === 'kube-proxy' && one.isSurelyHere && one.arguments.includes('--proxy-mode=ipvs'),
+        );
         if (observation.proxyMode.value !== 'ipvs' && !isAsked) return noIpvs(observation);
         return checkEach(ipvsModules, noIpvs(observation), (name) => {
           const state = isSeen(name, facts) ? 'here' : (modules.get(name) ?? 'unknown');
@@ -220,11 +222,6 @@ function noProxy({ proxyMode }: HostObservation): NotHere {
 }
 
 const noIptables = { notHere: 'no table of iptables is here' };
-
-/** By its own command line; its file is not read. */
-function isConfiguredIpvs({ name, arguments: words, isSurelyHere }: HostProcess): boolean {
-  return name === 'kube-proxy' && isSurelyHere && words.includes('--proxy-mode=ipvs');
-}
 
 /** What only a kernel that has it shows. */
 function isSeen(name: string, { ipvs, sysctls }: HostFacts): boolean {
