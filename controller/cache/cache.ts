@@ -11,7 +11,6 @@ import {
   type WaitsFor,
   News,
   put,
-  isSameList,
   isNews,
   listBoth,
   listServed,
@@ -289,7 +288,7 @@ export class Cache {
       if (index.source !== source) continue;
       const { toKeys } = index as unknown as Index<S>;
       const [was, is] = listBoth(change, (object) => toKeys(object, this.#known.settings));
-      if (!isSameList(was, is)) map.move(change.key, was, is);
+      if (!isDeepStrictEqual(was, is)) map.move(change.key, was, is);
     }
   }
 

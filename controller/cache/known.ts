@@ -267,11 +267,6 @@ export function listDiffering(old: Iterable<string> = [], now: Iterable<string> 
   return [...[...were].filter((text) => !are.has(text)), ...[...are].filter((text) => !were.has(text))];
 }
 
-/** Whether two lists have the same texts in the same order. */
-export function isSameList(one: readonly string[], other: readonly string[]): boolean {
-  return one.length === other.length && one.every((text, at) => text === other[at]);
-}
-
 /** What the controller's writers of devices say of them: steps are decided from it, as from the reports of nodes. It is as old as this leadership. */
 
 /** How a device does. */

@@ -44,7 +44,7 @@ export class NodeLeases {
     const now = this.#options.clock.now();
     const news = new News();
     for (const node of this.#liveness.tick(now, now - this.#ownReceivedAt < timeoutMs))
-      this.#markUnresponsive(news, node);
+      news.join(this.#cache.markUnresponsive(node, this.#liveness.getLastRenewal(node) ?? ''));
     return news;
   }
 
@@ -63,7 +63,7 @@ export class NodeLeases {
     // The leader before has received no renewal since.
     if (first !== undefined || noted !== renewal) return;
     this.#liveness.end(node);
-    this.#markUnresponsive(news, node);
+    news.join(this.#cache.markUnresponsive(node, renewal));
   }
 
   #forget(news: News, node: string): void {
@@ -71,10 +71,6 @@ export class NodeLeases {
     this.#renewals.delete(node);
     news.join(this.#cache.take('leases', { key: toLeaseName(node), after: null }));
     news.join(this.#cache.takeReport(node, null));
-  }
-
-  #markUnresponsive(news: News, node: string): void {
-    news.join(this.#cache.markUnresponsive(node, this.#liveness.getLastRenewal(node) ?? ''));
   }
 }
 

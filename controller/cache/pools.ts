@@ -14,17 +14,10 @@ import {
 } from '../../lib/net.ts';
 import { findVrid } from '../../lib/keepalived/read.ts';
 import type { AddressPool } from '../../lib/api/vipnat.ts';
-import {
-  type JudgedPool,
-  type PoolRefusal,
-  MultiMap,
-  type Known,
-  isNews,
-  isSameList,
-  listDiffering,
-} from './known.ts';
+import { type JudgedPool, type PoolRefusal, MultiMap, type Known, isNews, listDiffering } from './known.ts';
 import { findSelectorProblem, isSelected } from '../../lib/api/endpoints.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
+import { isDeepStrictEqual } from 'node:util';
 
 /** Which addresses objects of the API have for others than vipnat's Services. */
 
@@ -338,7 +331,7 @@ export class ExclusionStore {
 
   /** A Service, of any type, has changed, and named these addresses before it names those. Answers the pools for which that is news. */
   changeService(change: Change<Service>, old: readonly string[], now: readonly string[]): readonly string[] {
-    const areSame = isSameList(old, now);
+    const areSame = isDeepStrictEqual(old, now);
     if (areSame && (now.length === 0 || !isNews(change, ({ metadata }) => metadata.labels))) return [];
     const pools = findPoolsOf(this.#judge.judged, areSame ? now : listDiffering(old, now));
     if (pools.length > 0) this.reset();

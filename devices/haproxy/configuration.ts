@@ -304,6 +304,8 @@ ${rest.length === 0 ? '' : `    virtual_ipaddress_excluded {\n${rest.map(line).j
 
 const isIpv6 = (text: string) => text.includes(':');
 
+const bracket = (host: string) => (isIpv6(host) ? `[${host}]` : host);
+
 /** The unit, and the other one. */
 type Pair = readonly [HaproxyAddress, HaproxyAddress];
 
@@ -347,10 +349,6 @@ track_file vipnat_haproxy_ended {
     weight 0
 }
 `;
-}
-
-function bracket(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }
 
 /** As HAProxy's converter hex prints it. */
