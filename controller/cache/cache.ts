@@ -342,7 +342,9 @@ export class Cache {
       put(this.#sliceToSince, key, noteSince(change, this.#sliceToSince.get(key)));
     },
     leases: ({ before, after }) => {
-      if (before?.isProven !== after?.isProven) this.#forgetNodes();
+      // It matters where the Node is gone. Else who waits would not be woken any more by the version that it has asked for.
+      const isThere = this.#objects.nodes.has((after ?? before)?.node ?? '');
+      if (before?.isProven !== after?.isProven && !isThere) this.#forgetNodes();
     },
     livingReports: (change) => {
       // Whether a gate waits for a node that is overdue depends on its versions.

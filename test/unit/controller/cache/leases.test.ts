@@ -49,10 +49,11 @@ beforeEach(() => {
 
 describe('a Lease of a node', () => {
   test('is news when it comes, and when it says something else; a renewal alone is none', () => {
+    cache.take('nodes', { key: 'node-1', after: makeNode('node-1') });
     expect(hear(ofNode('one')).wakes.size).toBe(1);
     expect(living()).toEqual(['node-1']);
-    expect(hear(ofNode('two')).wakes.size).toBe(0);
     expect(cache.view(0).candidates.haveForgotten('6')).toBe(false);
+    expect(hear(ofNode('two')).wakes.size).toBe(0);
     expect(hear(ofNode('three', 6)).wakes.size).toBe(1);
   });
 
