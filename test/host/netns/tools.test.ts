@@ -81,10 +81,24 @@ describe('a command on a bad night says so in one line, exits with 1 and writes 
     await expectOneLine(['env', `PATH=${shims.onlyPath}`], args, line);
   });
 
-  test.each([...commands, ['run', ...vipArguments]])('when it may not touch the firewall: %s', async (...args) => {
-    const wrapper = ['setpriv', '--no-new-privs', '--bounding-set', '-net_admin', '--inh-caps', '-net_admin'];
-    await expectOneLine(wrapper, args, /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/);
-  });
+  test.each([...commands, ['run', ...vipArguments]])(
+    'when it may not touch the firewall: %s',
+    async (...args) => {
+      const wrapper = [
+        'setpriv',
+        '--no-new-privs',
+        '--bounding-set',
+        '-net_admin',
+        '--inh-caps',
+        '-net_admin',
+      ];
+      await expectOneLine(
+        wrapper,
+        args,
+        /^vipnat: \[TOOL_NOT_PERMITTED\] .* is not permitted .*CAP_NET_ADMIN/,
+      );
+    },
+  );
 });
 
 test('an agent whose tool starts to fail keeps the last good rules, says so once, and repairs when it works again', async () => {
