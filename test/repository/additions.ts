@@ -115,7 +115,7 @@ const metric: Addition = {
 
 const exampleWatch = `
 /** Never changes. */
-function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Source {
+function watchExample({ clock, onTrigger, onProblem }: SourceOptions): Watch {
   const onChange = () => { onTrigger('trigger-example'); };
   return startPoll({ clock, sample: () => Promise.resolve(''), everyMs: () => 1000, onChange, onProblem });
 }\n`;

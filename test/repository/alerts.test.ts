@@ -239,16 +239,15 @@ const settings: readonly (readonly [where: string, alert: string, ...Case['fires
   ['with a PodMonitor', 'VipnatAgentDown', { [monitored('m1', 'vipnat')]: '0x100' }, 60, 1],
   ['with a PodMonitor', 'VipnatServicesDown', { [monitored('w1', 'vipnat-services')]: '0x100' }, 60, 1],
   ['of another job', 'VipnatAgentDown', { [monitored('m1', 'other-vipnat')]: '0x100' }, 60, 0],
-  ...[seat('m1'), held('m1')].map(
-    (series) =>
-      [
-        'with the same names in two clusters',
-        series === held('m1') ? 'VipnatVipHeldTwice' : 'VipnatSeatHeldTwice',
-        { [inCluster(series, 'a')]: '1x100', [inCluster(series, 'b')]: '1x100' },
-        60,
-        0,
-      ] as const,
-  ),
+  ...(
+    [
+      ['VipnatSeatHeldTwice', seat('m1')],
+      ['VipnatVipHeldTwice', held('m1')],
+    ] as const
+  ).map(([alert, one]) => {
+    const both = { [inCluster(one, 'a')]: '1x100', [inCluster(one, 'b')]: '1x100' };
+    return ['with the same names in two clusters', alert, both, 60, 0] as const;
+  }),
   [
     'in one of two clusters',
     'VipnatControllerWithoutLeader',

@@ -10,10 +10,6 @@ describe('the program', () => {
     ['plan --help', /^Usage: vipnat plan /],
     ['vrid 10.0.0.50', /^51\n$/],
     ['vrid 10.0.0.50 --json', /^{\n {2}"version": 1,\n {2}"vip": "10\.0\.0\.50",\n {2}"vrid": 51\n}\n$/],
-    [
-      'manifest static-pod --vip 10.0.0.50 --ca-file /nonexistent/ca.crt',
-      /^# vipnat manifest static-pod --vip=10\.0\.0\.50:6443 [^]*\nkind: Pod\n/,
-    ],
   ])('%s is printed to standard output alone', async (line, words) => {
     const stdout: unknown = expect.stringMatching(words);
     expect(await runHere(line.split(' '))).toEqual({ exitCode: 0, stdout, stderr: '' });
@@ -154,7 +150,6 @@ describe('flags and words of a command are read', () => {
     ['services -A -oyaml', { namespace: null, json: true, systemNamespace: null }],
     ['services -w --output=json --system-namespace vip', { watch: 2000, json: true, systemNamespace: 'vip' }],
     ['status --vip 10.0.0.50 -w -o=json', { watch: 1000, json: true }],
-    ['seats --output wide', { json: false }],
     ['version -o json', { json: true }],
     // Its own.
     ['keepalived --vip 10.0.0.50 --output json', { output: 'json' }],

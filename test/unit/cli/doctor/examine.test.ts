@@ -35,11 +35,7 @@ test.each([
 
 test.each([
   ['dead', { state: 'dead' as const, reason: 'connection refused' }, 'dead: connection refused'],
-  [
-    'without etcd',
-    { state: 'ready' as const, unconfirmedFailure: '[-]etcd failed' },
-    'suspected: [-]etcd failed',
-  ],
+  ['odd', { state: 'ready' as const, unconfirmedFailure: '[-]etcd failed' }, 'suspected: [-]etcd failed'],
 ])('apiservers that are all %s are one failure, and the way out begins with etcd', async (_, health, how) => {
   const { health: well } = await assessWell();
   const all = new Map([...well].map(([text, one]) => [text, { ...one, ...health }]));
