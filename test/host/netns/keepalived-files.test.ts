@@ -34,7 +34,7 @@ describe('a keepalived in a container', () => {
     const running = {
       pid: container.pid ?? 0,
       name: 'keepalived',
-      arguments: ['-f', file],
+      arguments: ['keepalived', '-f', file],
       group: '',
       isSurelyHere: true,
     };

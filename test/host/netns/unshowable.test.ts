@@ -41,7 +41,7 @@ test('where a table filter that holds a rule of nft drops what passes, the VIP i
   const refused = await once();
   expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('[TABLE_INCOMPATIBLE]') });
   expect(await hasOwnTable()).toBe(false);
-  await shell(/nft add rule .* accept/.exec(refused.stderr)?.[0] ?? 'false');
+  await shell(/nft insert rule .* accept/.exec(refused.stderr)?.[0] ?? 'false');
   expect(await once()).toMatchObject({ exitCode: 0 });
   await expectBalanced(cluster, client);
 });

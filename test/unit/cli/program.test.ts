@@ -9,7 +9,6 @@ describe('the program', () => {
     ['version', /^from source\n$/],
     ['plan --help', /^Usage: vipnat plan /],
     ['vrid 10.0.0.50', /^51\n$/],
-    ['vrid 10.0.0.50 --json', /^{\n {2}"version": 1,\n {2}"vip": "10\.0\.0\.50",\n {2}"vrid": 51\n}\n$/],
   ])('%s is printed to standard output alone', async (line, words) => {
     const stdout: unknown = expect.stringMatching(words);
     expect(await runHere(line.split(' '))).toEqual({ exitCode: 0, stdout, stderr: '' });
@@ -146,7 +145,6 @@ describe('flags and words of a command are read', () => {
       'services -n shop web -o json',
       { namespace: 'shop', json: true, service: { namespace: 'shop', name: 'web' } },
     ],
-    ['services web -o wide', { json: false, service: { namespace: 'default', name: 'web' } }],
     ['services -A -oyaml', { namespace: null, json: true, systemNamespace: null }],
     ['services -w --output=json --system-namespace vip', { watch: 2000, json: true, systemNamespace: 'vip' }],
     ['status --vip 10.0.0.50 -w -o=json', { watch: 1000, json: true }],
