@@ -7,7 +7,7 @@ import { parseAllDocuments, type Document, isMap, isSeq, isScalar } from 'yaml';
 const file = 'install.yaml';
 
 /** Any address: it is taken out again. */
-const someVip = '192.0.2.1';
+const someVip = '198.51.100.237';
 
 /**
  * Writes install.yaml: what `vipnat manifest daemonset` prints, as a file that nobody has to change. Its options are in a
