@@ -330,7 +330,7 @@ export interface SubnetAddress {
 
 /**
  * Why an address can be no virtual IP next to these of a host and its gateways: a clause for each address that is wrong on every host.
- * Null where nothing speaks against it. keepalived adds a virtual IP next to an own address, or without a subnet. Pure.
+ * Null where nothing speaks against it. keepalived adds a virtual IP without a subnet, or next to an own address, which can be a /32. Pure.
  */
 export function explainUnfit(
   text: string,
@@ -339,13 +339,13 @@ export function explainUnfit(
 ): string | null {
   const bits = text.includes(':') ? 128 : 32;
   const wide = locals.filter(({ address, prefixLength }) => isOf(address, bits) && prefixLength < bits - 1);
-  const around = wide.filter((local) => isInSubnet(text, local));
-  const [first] = around;
+  const first = wide.find((local) => isInSubnet(text, local));
   if (first === undefined) return null;
   if (gateways.includes(text)) return 'is the gateway of this host';
   const isMain =
     wide.length === 1 || gateways.some((gateway) => isOf(gateway, bits) && isInSubnet(gateway, first));
-  if (around.length === 1 && first.address === text && isMain) return `is the own address of ${first.device}`;
+  const isAlone = locals.filter(({ address }) => isInSubnet(address, first)).length === 1;
+  if (isAlone && first.address === text && isMain) return `is the own address of ${first.device}`;
   const kind = findReserved(text, first);
   return kind === null ? null : `is the ${kind} of the network of ${first.device}`;
 }

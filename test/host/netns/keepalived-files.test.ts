@@ -32,11 +32,8 @@ describe('a keepalived in a container', () => {
 
   const readThere = async (file: string) => {
     const running = {
-      pid: container.pid ?? 0,
-      name: 'keepalived',
+      ...{ pid: container.pid ?? 0, name: 'keepalived', group: '', isSurelyHere: true },
       arguments: ['keepalived', '-f', file],
-      group: '',
-      isSurelyHere: true,
     };
     return await readConfiguration([running], '/none');
   };

@@ -238,6 +238,7 @@ test.each([
   // As keepalived holds it: without a subnet, beside an own address, or alone on another interface.
   ['10.0.0.50', [eth0('10.0.0.11'), eth0('10.0.0.50', 32)], null],
   ['10.0.0.50', [eth0('10.0.0.11'), eth0('10.0.0.50')], null],
+  ['10.0.0.50', [eth0('10.0.0.2', 32), eth0('10.0.0.50')], null],
   ['203.0.113.50', [eth0('10.0.0.11'), eth1], null],
   ['10.0.0.1', [eth0('10.0.0.11')], 'is the gateway of this host'],
   ['10.0.0.0', [eth0('10.0.0.11')], 'is the address of the network of eth0'],
