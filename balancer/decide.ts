@@ -213,7 +213,10 @@ class NodeUsers {
 
   /** Takes the nodes that do not answer now. Answers the Services that may be balanced otherwise because of that. */
   take(outages: NodeOutages): string[] {
-    const nodes = new Set([...this.#outages.out, ...outages.out]);
+    const before = this.#outages;
+    const nodes = new Set([...before.out, ...outages.out]);
+    for (const node of [...before.unheard, ...outages.unheard])
+      if (before.unheard.has(node) !== outages.unheard.has(node)) nodes.add(node);
     this.#outages = outages;
     return [...this.#serviceToNodes].flatMap(([service, own]) =>
       [...nodes].some((node) => own.has(node)) ? [service] : [],
@@ -260,6 +263,12 @@ export class Decider {
     return this.#left.has(service) || (found !== null && isLeftToKubeProxy(found.service));
   }
 
+  /** The nodes whose pods take connections although Kubernetes calls them not ready, see `applyKept`. */
+  get kept(): ReadonlySet<string> {
+    const { unheard } = this.#ports.nodes.outages;
+    return new Set([...this.#objects.index.nodes.kept].filter((node) => !unheard.has(node)));
+  }
+
   /** Asks the kernel no more. */
   stop(): void {
     this.#paths.stop();
@@ -273,13 +282,14 @@ export class Decider {
   /** The Services that may be balanced otherwise since last asked. Rejects as the kernel does. */
   async decide(): Promise<Map<string, Balances>> {
     const [{ index }, { node, nodes }] = [this.#objects, this.#ports];
-    const { zone, vips, endings } = index;
+    const { vips } = index;
+    const { zone, endings } = index.nodes;
     const missing = await this.#findMissing();
     const found = this.#budget === null ? await this.#ports.listMemories() : new Map<string, null>();
     const { moved, areLinksOther, ...host } = await this.addresses.read(vips);
     if (moved.size > 0) index.touch(index.listConcerned(moved));
     const [{ outages }, { routed }] = [nodes, this.#paths];
-    const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing };
+    const place: Place = { ...host, node, zone, vips, routed, outages, endings, missing, kept: this.kept };
     const decided = new Map<string, Balances>();
     const changed = index.takeChanged(areLinksOther);
     this.#budget ??= new MemoryBudget(found.keys(), changed);

@@ -165,6 +165,7 @@ async function listBalances({ route, node }: TablesPlace): Promise<Map<string, B
   const place: Place = {
     ...{ node, zone: zone ?? null, vips, local: new Set(own), uplinks: listUplinks(placed), outages },
     endings: new Set(ending),
+    kept: new Set(activity?.kept),
   };
   const keys = index.takeChanged(true);
   const named = keys.map((key) => [key, left.has(key) ? null : index.find(key)] as const);
@@ -186,7 +187,7 @@ async function readNodes(index: ServiceIndex, list: ListAll) {
     // The balancer works without them, too.
     if (findErrorCode(error) !== 'API_FORBIDDEN') throw error;
   }
-  return { zone: index.zone, ending: [...index.endings.keys()] };
+  return { zone: index.nodes.zone, ending: [...index.nodes.endings.keys()] };
 }
 
 async function listAsChanges<T extends ApiObject>(list: ListAll, resource: Resource<T>) {

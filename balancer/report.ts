@@ -118,6 +118,8 @@ export interface BalancerProgress {
   readonly zone: string | null;
   /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
   readonly endings: NodeEndings;
+  /** The nodes whose pods take connections although Kubernetes calls them not ready. */
+  readonly kept: ReadonlySet<string>;
   /** Whether no controller leads, see `ControllerWatch`. */
   readonly isControllerAway: boolean;
   /** Memories of clients and connections to which part of each is used, the fullest ten first. None where the kernel does not tell. */

@@ -152,14 +152,14 @@ export function toActivity(
   now: Date,
 ): BalancerActivity {
   const { mode, services, elements, seats, held, inUse, isFollowing, syncedAt, behindMs, counts } = state;
-  const { outages, unheard, left, zone, endings, isControllerAway, isWatched, memories } = state;
+  const { outages, unheard, left, zone, endings, kept, isControllerAway, isWatched, memories } = state;
   return {
     ...{ node, runDir, mode, services, elements, isFollowing, behindMs },
     ...{ seats: [...seats], held: [...held], inUse: [...inUse] },
     syncedMsAgo: syncedAt === null ? null : Math.max(0, now.getTime() - syncedAt.getTime()),
     repairs: counts.repairs,
     ...{ out: [...outages.out], lost: [...outages.lost], unheard: [...unheard], left: [...left] },
-    ...{ zone, ending: [...endings.keys()], isControllerAway, isWatched },
+    ...{ zone, ending: [...endings.keys()], kept: [...kept], isControllerAway, isWatched },
     fullMemories: [...memories].flatMap(([memory, part]) => (part > nearlyFull ? [memory] : [])),
   };
 }

@@ -330,9 +330,10 @@ export class Balancer {
     const { isFollowing, kinds, unreadable } = this.#objects;
     const [services, elements] = [this.#settled.balances.size, this.#programmer.elementCount];
     const left = [...this.#left.keys()];
-    const { zone, endings } = this.#objects.index;
+    const { zone, endings } = this.#objects.index.nodes;
     const { isAway: isControllerAway } = this.#controller;
-    const followed = { isFollowing, kinds, unreadable, zone, endings, isControllerAway };
+    const { kept } = this.#decider;
+    const followed = { isFollowing, kinds, unreadable, zone, endings, kept, isControllerAway };
     const [{ behindMs }, memories] = [this, this.#memories];
     return { services, elements, left, memories, ...followed, syncedAt: this.#syncedAt, behindMs };
   }

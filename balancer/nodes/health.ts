@@ -64,7 +64,7 @@ interface Target {
   readonly ports: readonly number[];
 }
 
-/** The nodes that are out, and those that are lost and do not answer. The same object as before where nothing has changed. */
+/** The nodes that are out, those that are lost and do not answer, and those that never answered. The same object as before where nothing has changed. */
 function listOutages(targets: ReadonlyMap<string, Target>, before: NodeOutages): NodeOutages {
   const list = (isChosen: (state: NodeState) => boolean) =>
     new Set([...targets].flatMap(([node, { state }]) => (isChosen(state) ? [node] : [])));
@@ -72,6 +72,7 @@ function listOutages(targets: ReadonlyMap<string, Target>, before: NodeOutages):
     out: list(({ outSince }) => outSince !== null),
     // What is still open when a node answers again stays open, whether it has started again or not: its host handles that.
     lost: list((state) => state.isLost && !isReturning(state)),
+    unheard: list(isUnheard),
   };
   return isDeepStrictEqual(outages, before) ? before : outages;
 }
@@ -286,9 +287,10 @@ export class NodeHealth {
 
   /** Takes the nodes that have endpoints of Services which this node balances. */
   watch(nodes: ReadonlySet<string>): void {
-    if (this.#ports.port === 0 || nodes === this.#used) return;
+    if (nodes === this.#used) return;
     this.#used = nodes;
-    this.#choose();
+    if (this.#ports.port === 0) this.#noteOutages({ ...noOutages, unheard: nodes });
+    else this.#choose();
   }
 
   /** Takes whether this node holds addresses: then it asks more often. */
@@ -406,7 +408,7 @@ export class NodeHealth {
       logger.info(
         `node ${node} answers again. It may have started again, so its pods get connections after its balancer has reported, or after a minute`,
       );
-    if (isUsedAlike(before.state, after)) return;
+    if (isUsedAlike(before.state, after) && isUnheard(after) === isUnheard(before.state)) return;
     this.#notify(node, before, after);
     this.#noteOutages();
   }
@@ -483,8 +485,7 @@ export class NodeHealth {
     if (best !== undefined) this.#turns.hurry(best[0], this.#ports.clock.now());
   }
 
-  #noteOutages(): void {
-    const outages = listOutages(this.#nodeToTarget, this.#outages);
+  #noteOutages(outages = listOutages(this.#nodeToTarget, this.#outages)): void {
     if (outages === this.#outages) return;
     this.#outages = outages;
     this.#ports.onChange();

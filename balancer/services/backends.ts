@@ -15,7 +15,8 @@ import { safeInterface } from '../../lib/keepalived/read.ts';
 import type { Service, Method, ServiceSlice } from '../../lib/api/service.ts';
 import { type Backend, chooseNear, chooseServing } from '../../lib/api/endpoints.ts';
 import type { MissingFeatures } from '../../lib/kernel/nftables.ts';
-import type { NodeEnding } from '../../lib/api/node.ts';
+import { type NodeEnding, type FollowedNode, listMissedNodes } from '../../lib/api/node.ts';
+import type { Change } from '../../lib/kubernetes/informer.ts';
 
 /** Who may come to a Service, by its `loadBalancerSourceRanges`. They are a tenant's: read once, in n log n, and no more than so many. */
 
@@ -303,9 +304,11 @@ export interface Place {
   /** See `listStrictTunnels`; none when left out. */
   readonly strictTunnels?: readonly string[];
   /** The nodes that do not answer; none when left out. */
-  readonly outages?: NodeOutages;
+  readonly outages?: Pick<NodeOutages, 'out' | 'lost'>;
   /** The nodes that end; none when left out. */
   readonly endings?: Pick<NodeEndings, 'has'>;
+  /** The nodes whose pods Kubernetes calls not ready for its own fault, see `applyKept`; none when left out. */
+  readonly kept?: Pick<ReadonlySet<string>, 'has'>;
   /** What rules may not need here; nothing when left out. */
   readonly missing?: MissingFeatures;
 }
@@ -388,6 +391,57 @@ export function applyEndings(
       ? { ...one, isReady: false, isEnding: true, isServingLast: one.isReady || one.isServingLast }
       : one,
   );
+}
+
+/** What counts of all nodes, as their Nodes say. */
+export class NodeStates {
+  readonly #own: string;
+  readonly #nodeToEnding = new Map<string, NodeEnding>();
+  #zone: string | null = null;
+  #kept: ReadonlySet<string> = new Set();
+
+  constructor(own: string) {
+    this.#own = own;
+  }
+
+  /** Of this node; null where it has none, or is not known. */
+  get zone(): string | null {
+    return this.#zone;
+  }
+
+  /** The nodes whose pods are to get no new connection, to why. */
+  get endings(): NodeEndings {
+    return this.#nodeToEnding;
+  }
+
+  /** See `listMissedNodes`. */
+  get kept(): ReadonlySet<string> {
+    return this.#kept;
+  }
+
+  /** Answers the nodes that end or are kept now, or no more, and whether this node's zone is another one. */
+  take(
+    changes: readonly Change<FollowedNode>[],
+    all: Iterable<FollowedNode>,
+  ): { readonly turned: ReadonlySet<string>; readonly isZoneOther: boolean } {
+    const [zone, before] = [this.#zone, this.#kept];
+    const turned = new Set(changes.filter((change) => this.#takeOne(change)).map(({ key }) => key));
+    this.#kept = new Set(listMissedNodes([...all]).map(({ metadata }) => metadata.name));
+    for (const node of [...before, ...this.#kept])
+      if (before.has(node) !== this.#kept.has(node)) turned.add(node);
+    return { turned, isZoneOther: zone !== this.#zone };
+  }
+
+  /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
+  #takeOne({ key, after }: Change<FollowedNode>): boolean {
+    const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
+    const before = this.#nodeToEnding.get(key) ?? null;
+    const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
+    if (key === this.#own) this.#zone = zone;
+    if (now === null) this.#nodeToEnding.delete(key);
+    else this.#nodeToEnding.set(key, now);
+    return before !== now;
+  }
 }
 
 type SliceEndpoint = NonNullable<ServiceSlice['endpoints']>[number];
@@ -507,22 +561,41 @@ export function isSamePod({ targetRef }: Pick<SliceEndpoint, 'targetRef'>, pod: 
   return typeof targetRef !== 'number' || pod === null || targetRef === pod;
 }
 
+/**
+ * The endpoints of a port as they are where Kubernetes has lost most nodes, see `listMissedNodes`: it calls all their pods not ready. Those
+ * that do not end take connections. The same list where no node is kept. Pure.
+ */
+export function applyKept(
+  backends: readonly Backend[],
+  kept: Pick<ReadonlySet<string>, 'has'>,
+): readonly Backend[] {
+  const isKept = ({ node, isReady, isEnding }: Backend) => !isReady && !isEnding && kept.has(node ?? '');
+  return backends.some(isKept)
+    ? backends.map((one) => (isKept(one) ? { ...one, isReady: true } : one))
+    : backends;
+}
+
 /** The nodes that do not answer. */
 export interface NodeOutages {
   /** Their endpoints take no new connection. */
   readonly out: ReadonlySet<string>;
   /** Those of them whose open connections are lost, too: their endpoints are as gone. */
   readonly lost: ReadonlySet<string>;
+  /** Those that never answered, or are not asked: Kubernetes alone knows whether they live. */
+  readonly unheard: ReadonlySet<string>;
 }
 
 /** All nodes answer, or nobody asks. */
-export const noOutages: NodeOutages = { out: new Set(), lost: new Set() };
+export const noOutages: NodeOutages = { out: new Set(), lost: new Set(), unheard: new Set() };
 
 /**
  * The endpoints of a port as they are with these outages: those of nodes that are out are as not ready. Where nobody would be left, all are as
  * before: connections are rather sent to nodes that do not answer than nowhere. Pure.
  */
-export function applyOutages(backends: readonly Backend[], { out, lost }: NodeOutages): readonly Backend[] {
+export function applyOutages(
+  backends: readonly Backend[],
+  { out, lost }: Pick<NodeOutages, 'out' | 'lost'>,
+): readonly Backend[] {
   if (!backends.some(({ node }) => node !== null && out.has(node))) return backends;
   const left = backends
     .filter(({ node }) => node === null || !lost.has(node))

@@ -443,14 +443,20 @@ export class FollowedObjects {
       ? [...objects].map(([key, after]) => ({ key, before: null, after }))
       : changes;
     [this.#nodes, this.#areNodesForgotten] = [objects, false];
-    const before = new Map(this.index.endings);
-    const isNews = this.index.takeNodes(all);
+    const before = new Map(this.index.nodes.endings);
+    const wasKept = this.index.nodes.kept.size > 0;
+    const isNews = this.index.takeNodes(all, objects.values());
     for (const { key, after } of all) if (after !== null) this.#logTurn(key, before.get(key));
+    const { size } = this.index.nodes.kept;
+    if (size > 0 && !wasKept)
+      this.#options.logger.warn(
+        `Kubernetes receives nothing of ${size} nodes, more than half: their pods take connections although they are not ready`,
+      );
     return isNews || isFirst;
   }
 
   #logTurn(node: string, before: NodeEnding | undefined): void {
-    const now = this.index.endings.get(node);
+    const now = this.index.nodes.endings.get(node);
     if (before === now) return;
     const effect =
       now === undefined

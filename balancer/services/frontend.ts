@@ -11,6 +11,7 @@ import {
   protocolToNumber,
   applyOutages,
   applyEndings,
+  applyKept,
   listNodes,
   chooseBackends,
   isLocal,
@@ -21,7 +22,7 @@ import {
   defaultAffinitySeconds,
 } from './backends.ts';
 import { families, type Family } from '../../lib/net.ts';
-import { listBackends } from '../../lib/api/endpoints.ts';
+import { type Backend, listBackends } from '../../lib/api/endpoints.ts';
 import {
   type Service,
   type ServicePort,
@@ -69,6 +70,12 @@ export function balanceFamilies(balanced: BalancedService | null, place: Place):
   };
 }
 
+/** The endpoints of a port as their nodes are. */
+function applyNodes(backends: readonly Backend[], place: Place): readonly Backend[] {
+  const { outages = noOutages, endings = new Set(), kept = new Set() } = place;
+  return applyOutages(applyEndings(applyKept(backends, kept), endings), outages);
+}
+
 /**
  * The ports of a Service that this node balances. A port of policy Local without a pod here, but with one elsewhere, is only sent on:
  * kube-proxy's rules know what to do with connections of this node itself. None is where the Service asks for kube-proxy.
@@ -88,7 +95,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
   };
   const onlyOn = general.keepsClient ? place.node : null;
   const nodeToAddress = new Map<string, string>();
-  const { outages = noOutages, endings = new Set(), routed = new Set() } = place;
+  const { routed = new Set() } = place;
   const uplinks = findUplinks(addresses, place.uplinks);
   const ports = listPorts(balanced, family).flatMap((port): PortBalance[] => {
     const own = addresses.filter((address) => !balanced.taken?.has(nameTaken(address, port)));
@@ -96,7 +103,7 @@ export function balanceService(balanced: BalancedService, family: Family, place:
     const query = { family, name: port.name, protocol: port.protocol, weights: balanced.weights };
     const listing = listBackends(slices, query, place.vips);
     refused.push(...listing.refused);
-    const present = applyOutages(applyEndings(listing.backends, endings), outages);
+    const present = applyNodes(listing.backends, place);
     const elsewhere = onlyOn === null ? [] : listNodes(present, onlyOn);
     for (const [node, address] of elsewhere) nodeToAddress.set(node, address);
     const chosen = chooseBackends(service, present, place);

@@ -7,9 +7,8 @@ import {
   isAwaited,
 } from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
-import type { NodeEnding, FollowedNode, AwaitedVersion } from '../../lib/api/node.ts';
+import type { FollowedNode, AwaitedVersion } from '../../lib/api/node.ts';
 import {
-  type NodeEndings,
   type BalancedService,
   protocolToNumber,
   nameTaken,
@@ -19,6 +18,7 @@ import {
   hasHints,
   isLocal,
   LeftEndpoints,
+  NodeStates,
 } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
@@ -231,18 +231,12 @@ export class ServiceIndex {
   readonly vips: ReadonlySet<string> = this.#vips;
   readonly #changed = new Set<string>();
   readonly #node: string;
-  #zone: string | null = null;
-  readonly #nodeToEnding = new Map<string, NodeEnding>();
-  /** The nodes whose pods are to get no new connection, to why. */
-  readonly endings: NodeEndings = this.#nodeToEnding;
+  /** As their Nodes say. */
+  readonly nodes: NodeStates;
 
   constructor(node: string) {
     this.#node = node;
-  }
-
-  /** Of this node, as its Node says; null where it has none, or is not known. */
-  get zone(): string | null {
-    return this.#zone;
+    this.nodes = new NodeStates(node);
   }
 
   /** The Services that have an address. */
@@ -306,13 +300,11 @@ export class ServiceIndex {
   }
 
   /**
-   * Takes what has happened to Nodes. Answers whether Services may be balanced otherwise: those that ask who is near, if this node's zone is
+   * Takes what has happened to Nodes, and all that are there. Answers whether Services may be balanced otherwise: those that ask who is near, if this node's zone is
    * another one, and those with pods on a node that ends now, or ends no more.
    */
-  takeNodes(changes: readonly Change<FollowedNode>[]): boolean {
-    const zone = this.#zone;
-    const turned = new Set(changes.filter((change) => this.#takeNode(change)).map(({ key }) => key));
-    const isZoneOther = zone !== this.#zone;
+  takeNodes(changes: readonly Change<FollowedNode>[], all: Iterable<FollowedNode> = []): boolean {
+    const { turned, isZoneOther } = this.nodes.take(changes, all);
     if (turned.size === 0 && !isZoneOther) return false;
     const concerned = this.#listWith(
       ({ nodeName, hints }) =>
@@ -320,17 +312,6 @@ export class ServiceIndex {
     );
     this.touch(concerned);
     return concerned.length > 0;
-  }
-
-  /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
-  #takeNode({ key, after }: Change<FollowedNode>): boolean {
-    const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
-    const before = this.#nodeToEnding.get(key) ?? null;
-    const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
-    if (key === this.#node) this.#zone = zone;
-    if (now === null) this.#nodeToEnding.delete(key);
-    else this.#nodeToEnding.set(key, now);
-    return before !== now;
   }
 
   /** Takes what has happened to VirtualIPs. */

@@ -18,6 +18,7 @@ import {
   chooseServing,
   maxWeight,
 } from '../../lib/api/endpoints.ts';
+import { listMissedNodes } from '../../lib/api/node.ts';
 
 /** A status has so many of them. */
 const maxDrains = 100;
@@ -230,14 +231,9 @@ function listAddresses({ status }: Pod): string[] {
   return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
 }
 
-/**
- * The nodes of which Kubernetes receives nothing, where these are more than half: then rather the API is away from them (as the panic threshold
- * of Envoy). None otherwise. Nothing is remembered, so the order in which they stopped does not matter.
- */
+/** See `listMissedNodes`: of those that take connections, or would. */
 function listKept(nodes: readonly DeviceNode[]): readonly DeviceNode[] {
-  const unresponsive = nodes.filter(({ isUnresponsive }) => isUnresponsive);
-  const others = nodes.filter(({ takesConnections }) => takesConnections);
-  return unresponsive.length > others.length ? unresponsive : [];
+  return listMissedNodes(nodes.filter((node) => node.isUnresponsive || node.takesConnections));
 }
 
 /** Those of these nodes' pods that do not end: Kubernetes calls all of them not ready. */

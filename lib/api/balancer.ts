@@ -78,6 +78,7 @@ const answer = z.object({
   left: z.optional(lines),
   zone: z.optional(z.nullable(line)),
   ending: z.optional(lines),
+  kept: z.optional(lines),
   isWatched: z.optional(z.nullable(z.boolean())),
   isControllerAway: z.optional(z.boolean()),
   /** Memories of which more than nine tenths are used: `ipv4 relayed/default/web/tcp/80/900`. */

@@ -446,6 +446,15 @@ export function findEnding(found: z.output<typeof conditions>): NodeEnding | nul
   return null;
 }
 
+/**
+ * The nodes of which Kubernetes receives nothing, where these are more than half: then rather the API is away from them (as the panic threshold
+ * of Envoy). None otherwise. Nothing is remembered, so the order in which they stopped does not matter.
+ */
+export function listMissedNodes<T extends { readonly isUnresponsive: boolean }>(nodes: readonly T[]): T[] {
+  const missed = nodes.filter(({ isUnresponsive }) => isUnresponsive);
+  return missed.length * 2 > nodes.length ? missed : [];
+}
+
 /** What a node's balancer said last. */
 export interface LeaseReport extends NodeReport {
   /** Since its Lease was renewed, by this host's date; null where it has no time. */

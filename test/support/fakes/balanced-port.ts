@@ -19,7 +19,9 @@ export function balance(
   endpoints: readonly EndpointWords[],
   spec: object = {},
   annotations: Record<string, string> = {},
-  others: Partial<Pick<BalancedService, 'weights' | 'taken'> & Pick<Place, 'endings' | 'outages'>> = {},
+  others: Partial<
+    Pick<BalancedService, 'weights' | 'taken'> & Pick<Place, 'endings' | 'outages' | 'kept'>
+  > = {},
 ): {
   port: PortBalance | undefined;
   refused: readonly string[];

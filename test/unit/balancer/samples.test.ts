@@ -23,8 +23,8 @@ const state: BalancerState = {
   held: ['pool/1'],
   draining: [drain(5), drain(null), drain(2)],
   counts: { changes: 0, repairs: 0, failures: new Map() },
-  outages: { out: new Set(['w2']), lost: new Set() },
-  ...{ unheard: [], zone: null, endings: new Map(), isControllerAway: false },
+  outages: { out: new Set(['w2']), lost: new Set(), unheard: new Set() },
+  ...{ unheard: [], zone: null, endings: new Map(), kept: new Set(), isControllerAway: false },
   memories: new Map([['ipv4 clients/default/web/tcp/80/60', 0.5]]),
   nodes: { asked: 3, probes: 12 },
 };

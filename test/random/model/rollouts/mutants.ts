@@ -190,7 +190,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
         const out = new Set(
           [...silences].flatMap(([address, count]) => (count < 2 ? [] : [nameNode(address)])),
         );
-        return out.size === 0 ? noOutages : { out, lost: new Set<string>() };
+        return out.size === 0 ? noOutages : { ...noOutages, out };
       },
       watch: (nodes) => {
         health.watch(nodes);

@@ -247,6 +247,7 @@ function listChecks(nodes: FakeNodes): Steps {
     unheard: (who) => {
       const names = nodes.health.unheard.map((one) => one.replace(/ \([\d.]+:10256\)$/, ''));
       expect(names).toEqual(toNames(who));
+      expect([...nodes.health.outages.unheard].sort()).toEqual(names);
     },
     asked: (address) => {
       expect(nodes.connects.map((one) => one.address)).toContain(address);

@@ -95,11 +95,12 @@ test('each other packet that is lost takes no node out', async () => {
   expect(nodes.told).toEqual([]);
 });
 
-test('with port 0 nobody is asked, and no Lease is listed', async () => {
+test('with port 0 nobody is asked, no Lease is listed, and nobody is known to live', async () => {
   const nodes = new FakeNodes(3, { port: 0 });
   running.push(nodes);
   await nodes.settle();
   expect({ lists: nodes.lists, connects: nodes.connects }).toEqual({ lists: 0, connects: [] });
+  expect(nodes.health.outages.unheard.size).toBe(3);
 });
 
 const pace = { intervalMs: 5000, perSecond: 20 };

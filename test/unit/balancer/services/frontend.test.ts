@@ -2,14 +2,17 @@ import { describe, test, expect } from '@jest/globals';
 import { balance, on, local, pods, toLine } from '../../../support/fakes/balanced-port.ts';
 import type { EndpointWords } from '../../../support/kube-api/service-objects.ts';
 import type { Backend } from '../../../../lib/api/endpoints.ts';
-import { applyEndings, applyOutages, noOutages } from '../../../../balancer/services/backends.ts';
+import { applyEndings, applyKept, applyOutages, noOutages } from '../../../../balancer/services/backends.ts';
 
-/** `Local`, and nodes: `end n1` for those that end, `out n2` for those that do not answer, `lost n2` for those of them without open connections. */
+/** `Local`, and nodes: `end n1` for those that end, `out n2` for those that do not answer, `lost n2` for those of them without open connections, `kept n1` for those that Kubernetes has lost with most others. */
 function readCase(text: string) {
   const list = (word: string) => (new RegExp(`${word} ([n\\d ]+)`).exec(text)?.[1] ?? '').trim().split(' ');
   const endings = new Map(list('end').map((node) => [node, 'shuts down' as const]));
   const outages = { out: new Set(list('out')), lost: new Set(list('lost')) };
-  return { spec: text.startsWith('Local') ? local : {}, others: { endings, outages } };
+  return {
+    spec: text.startsWith('Local') ? local : {},
+    others: { endings, outages, kept: new Set(list('kept')) },
+  };
 }
 
 /** Where new connections go; who drains, is gone; to which nodes connections from outside go, and by which ones. */
@@ -55,6 +58,10 @@ test.each(
     'not to a node that is out | n1/2 n2/2 n3/2 n0/9 | out n2 | here n0/9 n1/2 n3/2',
     'not to one that is lost | n1/2 n2/2 n3/2 n0/9 | out n1 n2 lost n2 | here n0/9 n3/2; gone n2/2',
     'to lost nodes, where nobody would be left | n1/2 n2/2- | out n1 lost n1 | here n1/2',
+    'to who is not ready on a kept node, and does not end | n1/2- n2/2- n2/3~ n3/2- | kept n1 n2 | here n1/2 n2/2; drain n2/3',
+    'to a kept node beside one that is ready | n1/2- n2/2- n3/2 | kept n1 Local | here n1/2 n3/2',
+    'not to a kept node that is out | n1/2- n2/2- | kept n1 n2 out n2 | here n1/2',
+    'not to a kept node that shuts down | n1/2- n2/2- | kept n1 n2 end n2 | here n1/2; drain n2/2',
     'to who ends before who does not answer | n1/2 n2/2~ | out n1 | here n2/2',
   ].map((row) => row.split(' | ')),
 )('connections go %s: %s, %s', (_, line = '', text = '', expected = '') => {
@@ -68,7 +75,8 @@ test('without nodes that end or do not answer, the endpoints are the same object
   });
   const others = new Set(['w9']);
   expect(applyOutages(applyEndings(backends, new Set()), noOutages)).toBe(backends);
-  expect(applyOutages(applyEndings(backends, others), { out: others, lost: new Set() })).toBe(backends);
+  const reported = applyKept(backends, others);
+  expect(applyOutages(applyEndings(reported, others), { out: others, lost: new Set() })).toBe(backends);
 });
 
 describe('connections', () => {

@@ -106,8 +106,10 @@ function createNodeSteps(): Steps {
     const state = { ending: (ending || null) as NodeEnding | null, isUnresponsive: silent !== undefined };
     const after = zone === '-' ? null : { metadata: { name, resourceVersion: '1' }, zone, ...state };
     index.takeChanged(false);
-    isNews = index.takeNodes([{ key: name, before: nodes.get(name) ?? null, after }]);
+    const before = nodes.get(name) ?? null;
     nodes.set(name, after);
+    const all = [...nodes.values()].filter((one) => one !== null);
+    isNews = index.takeNodes([{ key: name, before, after }], all);
   };
   return {
     ...{ n1: take('n1'), n2: take('n2'), n3: take('n3') },
@@ -115,10 +117,13 @@ function createNodeSteps(): Steps {
       expect([isNews, index.takeChanged(false).join()]).toEqual(who === '-' ? [false, ''] : [true, who]);
     },
     zone: (zone) => {
-      expect(index.zone ?? '-').toBe(zone);
+      expect(index.nodes.zone ?? '-').toBe(zone);
+    },
+    kept: (who) => {
+      expect([...index.nodes.kept].join(' ') || '-').toBe(who);
     },
     ends: (who) => {
-      expect([...index.endings].map((one) => one.join(' ')).join() || '-').toBe(who);
+      expect([...index.nodes.endings].map((one) => one.join(' ')).join() || '-').toBe(who);
     },
   };
 }
@@ -127,11 +132,13 @@ describe('Nodes', () => {
   testSteps(createNodeSteps, {
     "this node's zone is that of its Node, and concerns Services with hints for zones":
       'zone -; n1 a; zone a; news default/near; n1 b; zone b; news default/near; n1 -; zone -; news default/near',
+    'more than half without a word to Kubernetes are kept, and their Services are concerned':
+      'n1 a; n3 a; n2 a silent; kept -; news -; n3 a silent; kept n3 n2; news default/near; n2 a; kept -; news default/near',
     'one that ends concerns Services with pods there, when it begins and when it is over':
       'n2 a; n2 a shuts down; ends n2 shuts down; news default/near; n2 a; ends -; news default/near; ' +
       'n2 a shuts down; n2 -; ends -; news default/near',
     'one that is silent after it said that it shuts down is off; any other silence says nothing':
-      'n2 a shuts down; n2 a silent; news -; ends n2 shuts down; n2 a; news default/near; ends -; n2 a silent; news -; ' +
+      'n1 a; n3 a; n2 a shuts down; n2 a silent; news -; ends n2 shuts down; n2 a; news default/near; ends -; n2 a silent; news -; ' +
       'ends -; n2 a is in maintenance silent; ends n2 is in maintenance; n2 a silent; news default/near; ends -',
     'heartbeats, zones of others, and nodes without pods of Services concern nobody':
       'n1 a; n1 a; news -; n3 a shuts down; news -; n2 a; news -; n2 b; news -',
@@ -139,7 +146,7 @@ describe('Nodes', () => {
 
   test('what an endpoint says of its zone is no word on the node: it may be older', () => {
     index.takeSlices(come('default/other-ipv4', slice('other', undefined, 'n1', 'b')));
-    expect(index.zone).toBeNull();
+    expect(index.nodes.zone).toBeNull();
   });
 });
 
