@@ -255,6 +255,7 @@ export class Decider {
     this.#log = log;
     this.addresses = new OwnAddresses(ports);
     this.#paths = new RelayPaths(ports, objects.touch.bind(objects));
+    objects.index.left.isOut = (node) => ports.nodes.outages.out.has(node);
   }
 
   /** Whether a Service is kube-proxy's: its owner wants that, or this node cannot take it. */

@@ -10,6 +10,7 @@ import {
   toAnnotations,
   type AwaitedVersion,
   isProgrammed,
+  type NodeEndings,
 } from '../lib/api/node.ts';
 import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
 import { ownTable, type SaveOutput } from '../lib/kernel/port.ts';
@@ -17,7 +18,7 @@ import { families } from '../lib/net.ts';
 import { readNftVips } from '../lib/nft/vip-rules.ts';
 import { parseNftTable } from '../lib/nft/table.ts';
 import { readVip } from '../lib/iptables/vip-rules.ts';
-import type { NodeEndings, NodeOutages } from './services/backends.ts';
+import type { NodeOutages } from './services/backends.ts';
 import type { ErrorCode } from '../lib/errors.ts';
 import type { Logger } from '../lib/telemetry/log.ts';
 import type { ObjectClient, ObjectWrite } from '../lib/kubernetes/writes.ts';

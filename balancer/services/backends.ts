@@ -15,8 +15,7 @@ import { safeInterface } from '../../lib/keepalived/read.ts';
 import type { Service, Method, ServiceSlice } from '../../lib/api/service.ts';
 import { type Backend, chooseNear, chooseServing } from '../../lib/api/endpoints.ts';
 import type { MissingFeatures } from '../../lib/kernel/nftables.ts';
-import { type NodeEnding, type FollowedNode, listMissedNodes } from '../../lib/api/node.ts';
-import type { Change } from '../../lib/kubernetes/informer.ts';
+import type { NodeEndings } from '../../lib/api/node.ts';
 
 /** Who may come to a Service, by its `loadBalancerSourceRanges`. They are a tenant's: read once, in n log n, and no more than so many. */
 
@@ -373,9 +372,6 @@ export function planRelay(
   return { ends, weights, nodes, ...(uplinks === null ? {} : { uplinks }) };
 }
 
-/** The nodes whose pods are to get no new connection, to why. */
-export type NodeEndings = ReadonlyMap<string, NodeEnding>;
-
 /**
  * The endpoints of a port as they are with these nodes: those of nodes that end are as pods that are being deleted. So they keep their open
  * connections, and serve on where nobody else is ready. Pure.
@@ -393,58 +389,9 @@ export function applyEndings(
   );
 }
 
-/** What counts of all nodes, as their Nodes say. */
-export class NodeStates {
-  readonly #own: string;
-  readonly #nodeToEnding = new Map<string, NodeEnding>();
-  #zone: string | null = null;
-  #kept: ReadonlySet<string> = new Set();
-
-  constructor(own: string) {
-    this.#own = own;
-  }
-
-  /** Of this node; null where it has none, or is not known. */
-  get zone(): string | null {
-    return this.#zone;
-  }
-
-  /** The nodes whose pods are to get no new connection, to why. */
-  get endings(): NodeEndings {
-    return this.#nodeToEnding;
-  }
-
-  /** See `listMissedNodes`. */
-  get kept(): ReadonlySet<string> {
-    return this.#kept;
-  }
-
-  /** Answers the nodes that end or are kept now, or no more, and whether this node's zone is another one. */
-  take(
-    changes: readonly Change<FollowedNode>[],
-    all: Iterable<FollowedNode>,
-  ): { readonly turned: ReadonlySet<string>; readonly isZoneOther: boolean } {
-    const [zone, before] = [this.#zone, this.#kept];
-    const turned = new Set(changes.filter((change) => this.#takeOne(change)).map(({ key }) => key));
-    this.#kept = new Set(listMissedNodes([...all]).map(({ metadata }) => metadata.name));
-    for (const node of [...before, ...this.#kept])
-      if (before.has(node) !== this.#kept.has(node)) turned.add(node);
-    return { turned, isZoneOther: zone !== this.#zone };
-  }
-
-  /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
-  #takeOne({ key, after }: Change<FollowedNode>): boolean {
-    const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
-    const before = this.#nodeToEnding.get(key) ?? null;
-    const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
-    if (key === this.#own) this.#zone = zone;
-    if (now === null) this.#nodeToEnding.delete(key);
-    else this.#nodeToEnding.set(key, now);
-    return before !== now;
-  }
-}
-
 type SliceEndpoint = NonNullable<ServiceSlice['endpoints']>[number];
+
+const servesNoMore = { ready: false, serving: false, terminating: true };
 
 /** More are as gone: some megabytes. */
 const maxLeft = 10_000;
@@ -457,26 +404,36 @@ const maxLeft = 10_000;
 export class LeftEndpoints {
   /** By Service, and by endpoint and port. Each has one of both. */
   readonly #serviceToSlices = new Map<string, Map<string, ServiceSlice>>();
+  /** Whether a node does not answer. A pod that leaves meanwhile is gone. */
+  isOut: (node: string) => boolean = () => false;
 
   /** What the slices of a Service have no more, of one of them as it was: each port of each endpoint as a slice. */
-  lose(before: ServiceSlice, now: Iterable<ServiceSlice>): readonly ServiceSlice[] {
+  lose(before: ServiceSlice, now: readonly ServiceSlice[]): readonly ServiceSlice[] {
     const lost = new Map(divide(before));
     // The last one is what the slice is now: mostly it has all of them.
-    for (const slice of [...now].reverse()) {
+    for (const slice of now.toReversed()) {
       if (lost.size === 0) break;
       for (const [name] of divide(slice)) lost.delete(name);
     }
-    return [...lost.values()];
+    return [...lost.values()].map((one) =>
+      this.#isGone(one, now) ? { ...one, endpoints: toEnded(one) } : one,
+    );
+  }
+
+  /** A pod that has another address started again, as with its node. */
+  #isGone({ addressType, endpoints }: ServiceSlice, now: readonly ServiceSlice[]): boolean {
+    const [{ targetRef: pod, nodeName = '' } = {}] = endpoints ?? [];
+    const isPods = (one: SliceEndpoint) => typeof pod === 'number' && one.targetRef === pod;
+    const isMoved = (slice: ServiceSlice) =>
+      slice.addressType === addressType && slice.endpoints?.some(isPods);
+    return this.isOut(nodeName ?? '') || now.some(isMoved);
   }
 
   /** Keeps what a Service has lost, but for what ended. */
   add(service: string, lost: readonly ServiceSlice[]): void {
     const left = this.#serviceToSlices.get(service) ?? new Map<string, ServiceSlice>();
-    const conditions = { ready: false, serving: false, terminating: true };
-    for (const [name, slice] of lost.filter((one) => !isEnded(one)).flatMap(divide)) {
-      const endpoints = slice.endpoints?.map((one) => ({ ...one, conditions }));
-      if (left.size < maxLeft) left.set(name, { ...slice, endpoints });
-    }
+    for (const [name, slice] of lost.filter((one) => !isEnded(one)).flatMap(divide))
+      if (left.size < maxLeft) left.set(name, { ...slice, endpoints: toEnded(slice) });
     if (left.size > 0) this.#serviceToSlices.set(service, left);
   }
 
@@ -533,6 +490,10 @@ function divide(slice: ServiceSlice): [name: string, slice: ServiceSlice][] {
       { ...slice, endpoints: [endpoint], ports: [port] },
     ]),
   );
+}
+
+function toEnded({ endpoints }: ServiceSlice) {
+  return endpoints?.map((one) => ({ ...one, conditions: servesNoMore }));
 }
 
 function isEnded({ endpoints }: ServiceSlice): boolean {

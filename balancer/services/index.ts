@@ -7,7 +7,7 @@ import {
   isAwaited,
 } from '../../lib/api/service.ts';
 import type { AddressUser, VirtualIp } from '../../lib/api/vipnat.ts';
-import type { FollowedNode, AwaitedVersion } from '../../lib/api/node.ts';
+import { type FollowedNode, type AwaitedVersion, NodeStates } from '../../lib/api/node.ts';
 import {
   type BalancedService,
   protocolToNumber,
@@ -18,7 +18,6 @@ import {
   hasHints,
   isLocal,
   LeftEndpoints,
-  NodeStates,
 } from './backends.ts';
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
@@ -273,7 +272,7 @@ export class ServiceIndex {
 
   #noteLost(before: ServiceSlice): void {
     const owner = nameOwner(before);
-    const lost = this.left.lose(before, this.#serviceToSlices.get(owner)?.values() ?? []);
+    const lost = this.left.lose(before, [...(this.#serviceToSlices.get(owner)?.values() ?? [])]);
     if (this.#services.has(owner) && this.#serviceToAddresses.has(owner)) this.left.add(owner, lost);
     this.touch(this.left.dropEnded(lost));
   }

@@ -1,5 +1,6 @@
 import { reportAnnotations, metadata, type AddressPool, poolAnnotations } from './vipnat.ts';
 import * as z from 'zod/mini';
+import type { Change } from '../kubernetes/informer.ts';
 import { type Resource, name, objectVersion, readJson } from '../kubernetes/client.ts';
 
 /**
@@ -453,6 +454,60 @@ export function findEnding(found: z.output<typeof conditions>): NodeEnding | nul
 export function listMissedNodes<T extends { readonly isUnresponsive: boolean }>(nodes: readonly T[]): T[] {
   const missed = nodes.filter(({ isUnresponsive }) => isUnresponsive);
   return missed.length * 2 > nodes.length ? missed : [];
+}
+
+/** The nodes whose pods are to get no new connection, to why. */
+export type NodeEndings = ReadonlyMap<string, NodeEnding>;
+
+/** What counts of all nodes, as their Nodes say. */
+export class NodeStates {
+  readonly #own: string;
+  readonly #nodeToEnding = new Map<string, NodeEnding>();
+  #zone: string | null = null;
+  #kept: ReadonlySet<string> = new Set();
+
+  constructor(own: string) {
+    this.#own = own;
+  }
+
+  /** Of this node; null where it has none, or is not known. */
+  get zone(): string | null {
+    return this.#zone;
+  }
+
+  /** The nodes whose pods are to get no new connection, to why. */
+  get endings(): NodeEndings {
+    return this.#nodeToEnding;
+  }
+
+  /** See `listMissedNodes`. */
+  get kept(): ReadonlySet<string> {
+    return this.#kept;
+  }
+
+  /** Answers the nodes that end or are kept now, or no more, and whether this node's zone is another one. */
+  take(
+    changes: readonly Change<FollowedNode>[],
+    all: Iterable<FollowedNode>,
+  ): { readonly turned: ReadonlySet<string>; readonly isZoneOther: boolean } {
+    const [zone, before] = [this.#zone, this.#kept];
+    const turned = new Set(changes.filter((change) => this.#takeOne(change)).map(({ key }) => key));
+    this.#kept = new Set(listMissedNodes([...all]).map(({ metadata }) => metadata.name));
+    for (const node of [...before, ...this.#kept])
+      if (before.has(node) !== this.#kept.has(node)) turned.add(node);
+    return { turned, isZoneOther: zone !== this.#zone };
+  }
+
+  /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
+  #takeOne({ key, after }: Change<FollowedNode>): boolean {
+    const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
+    const before = this.#nodeToEnding.get(key) ?? null;
+    const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
+    if (key === this.#own) this.#zone = zone;
+    if (now === null) this.#nodeToEnding.delete(key);
+    else this.#nodeToEnding.set(key, now);
+    return before !== now;
+  }
 }
 
 /** What a node's balancer said last. */

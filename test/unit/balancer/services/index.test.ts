@@ -94,6 +94,22 @@ test('an EndpointSlice changes its own Service only', () => {
   expect(index.find('default/web')?.slices).toEqual([]);
 });
 
+test.each([
+  ['that started again at another address', 7, '', []],
+  ['on a node that does not answer', 8, 'n1', []],
+  ['that its Service selects no more', 8, 'n2', ['10.244.1.2']],
+])('open connections stay or go, to a pod %s', (_, pod, out, left) => {
+  index.left.isOut = (node) => node === out;
+  const as = (address: string, targetRef: number) => {
+    const its = slice('web');
+    return { ...its, endpoints: its.endpoints?.map((one) => ({ ...one, addresses: [address], targetRef })) };
+  };
+  const before = as('10.244.1.2', 7);
+  index.takeSlices(come('default/web-ipv4', before));
+  index.takeSlices([{ key: 'default/web-ipv4', before, after: as('10.244.1.9', pod) }]);
+  expect(index.left.list('default/web').flatMap(({ endpoints }) => endpoints?.[0]?.addresses)).toEqual(left);
+});
+
 /** `n1 a` is a Node in zone a, `n2 a shuts down silent` one that has also fallen silent, `n1 -` none. `news` checks the Services that the last one concerns. */
 function createNodeSteps(): Steps {
   index.takeServices(come('default/near', service('near')));
