@@ -55,13 +55,13 @@ describe('the executable for amd64', () => {
       printf 'vip: 10.0.0.50\\nendpoints: 10.0.0.50:6443\\nlistin: x\\n' >bad.yaml
       "$0" check --config bad.yaml; echo "status $?"
       "$0" run --vip 10.0.0.50 --endpoints 10.0.0.11:6443 --state-dir /run/state >log 2>&1 & agent=$!
-      while ! "$0" check >/dev/null 2>&1 && kill -0 $agent; do sleep 0.1; done
+      while ! "$0" check 2>&1 | grep --quiet 'in sync' && kill -0 $agent; do sleep 0.1; done
       "$0" check; bash -c 'exec 3<>/dev/tcp/127.0.0.1/10268; printf "GET /metrics HTTP/1.0\\r\\n\\r\\n" >&3; grep -c ^vipnat_ <&3'
       grep -c '#.*(deleted)' /proc/$agent/maps
       kill $agent; wait $agent; echo "status $?"; "$0" cleanup; cat log >&2`;
     const { stdout, stderr } = await run(script);
     expect(stdout).toMatch(
-      /^status 78\n10\.0\.0\.50:6443 is balanced, and its rules are in sync .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
+      /^status 78\n10\.0\.0\.50:6443: NO APISERVER IS READY, .*\. Its rules are in sync .*\n[1-9]\d+\n[1-9]\nstatus 0$/,
     );
     expect(stderr).toContain(
       '[CONFIG_INVALID] listin is not an option (from bad.yaml line 3). Did you mean listen?',

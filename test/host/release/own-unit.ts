@@ -1,6 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { type DebianMachine } from './debian-machine.ts';
 
+/** No apiserver runs on the machine, so `check` does not end with 0. */
+export const inSync = "vipnat check | grep --quiet 'rules are in sync'";
+
 const limitMs = 300_000;
 const unit = '/etc/systemd/system/vipnat.service';
 const program = '/usr/local/bin/vipnat';
@@ -16,7 +19,7 @@ export function testOwnUnit(machine: () => DebianMachine, install: (file: string
       await print(`cp /usr/bin/vipnat ${program}
         ${program} manifest systemd --vip 10.0.0.50 --endpoints 10.0.0.11:6443 --directory /
         systemctl daemon-reload; systemctl enable --now vipnat
-        until vipnat check >/dev/null; do sleep 0.2; done`);
+        until ${inSync}; do sleep 0.2; done`);
       const agent = await print(showPid);
       expect(await print(`readlink /proc/${agent}/exe`)).toBe(program);
       expect(await install('vipnat.deb')).toContain(`vipnat: ${unit} replaces the unit of this package`);
@@ -24,7 +27,7 @@ export function testOwnUnit(machine: () => DebianMachine, install: (file: string
       await print('apt-get purge --yes vipnat');
       expect(await print(showPid)).toBe(agent);
       expect(await print('systemctl is-enabled vipnat; ls /var/lib/vipnat')).toContain('enabled');
-      expect((await machine().run(`${program} check`)).exitCode).toBe(0);
+      await print(inSync);
       await print(`systemctl disable --now vipnat; ${program} cleanup; rm -r /var/lib/vipnat /run/vipnat
         rm ${unit} /etc/tmpfiles.d/vipnat.conf /etc/systemd/system/keepalived.service.d/vipnat.conf ${program}
         systemctl daemon-reload`);
