@@ -86,8 +86,8 @@ export class SimulatedController {
   readonly #confirm: (version: number) => void;
   /** What for, and until when by a clock that never jumps. */
   readonly #keyToWait = new Map<string, Pick<WaitStep, 'waitsFor' | 'untilMs' | 'isStill'>>();
-  /** Since when a key waits, turn after turn, by the same clock. */
-  readonly #keyToSince = new Map<string, number>();
+  /** Since when the object of a key waits, turn after turn, by the same clock: by its life. */
+  readonly #lifeToSince = new Map<string, number>();
   #inFlight: InFlight[] = [];
   /** A kind whose watch is silent, and nobody knows; and whether it does not run at all, and goes on later. */
   frozen: Kind | null = null;
@@ -155,13 +155,14 @@ export class SimulatedController {
 
   #step(key: string): void {
     this.#keyToWait.delete(key);
-    const sinceMs = this.#keyToSince.get(key) ?? this.#nowMs();
+    const life = this.#toLife(key);
+    const sinceMs = this.#lifeToSince.get(life) ?? this.#nowMs();
     const step = this.#decide(parseKey(key), { ...this.#world, waitedMs: this.#nowMs() - sinceMs });
-    if (step.does === 'nothing') this.#keyToSince.delete(key);
+    if (step.does === 'nothing') this.#lifeToSince.delete(life);
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
       this.#keyToWait.set(key, { ...step, untilMs });
-      this.#keyToSince.set(key, sinceMs);
+      this.#lifeToSince.set(life, sinceMs);
     }
     if (step.does !== 'write') return;
     const waitMs = this.#waitForRepeated(key, step.write);
@@ -224,13 +225,17 @@ export class SimulatedController {
   #waitForRepeated(key: string, write: Write): number {
     const kind = getKind(parseKey(key).kind);
     if (kind.mayRepeat === true) return 0;
-    return this.#repeated.wait(toLife(kind, parseKey(key), this.#world), write, this.#nowMs());
+    return this.#repeated.wait(this.#toLife(key), write, this.#nowMs());
+  }
+
+  #toLife(key: string): string {
+    return toLife(getKind(parseKey(key).kind), parseKey(key), this.#world);
   }
 
   #note(key: string, write: Write, status: number): void {
     const kind = getKind(parseKey(key).kind);
     if (kind.mayRepeat === true || (status >= 300 && status !== 409)) return;
-    const life = toLife(kind, parseKey(key), this.#world);
+    const life = this.#toLife(key);
     this.#repeated.note(life, write, this.#nowMs());
     const complaint = this.#counts.note(life, write, this.#nowMs());
     if (complaint !== null) this.#complain(complaint);
