@@ -60,10 +60,10 @@ export function findDropRules(
         ...{ vip, apiservers: backends, masquerade: 'own' },
         route: { kind: 'translate', backends },
       }));
-    return places.flatMap(([table, chain]) => {
-      const packets = table === 'mangle' ? listPackets(chain, balances) : listArriving(balances, addresses);
-      return findIn(ruleset, [table, chain], packets);
-    });
+    const arriving = listArriving(balances, addresses);
+    return places.flatMap((place) =>
+      findIn(ruleset, place, place[0] === 'filter' ? arriving : listPackets(place[1], balances)),
+    );
   });
 }
 

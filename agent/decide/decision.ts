@@ -102,7 +102,7 @@ export interface VipFacts extends Pick<Decision, 'vip' | 'affinitySeconds'> {
   readonly unwanted: Sourced<string> | null;
   /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
   readonly usable: Usable;
-  /** Whether the Kubernetes API lists more of them than are usable: kube-proxy hears of these as vipnat does. False when left out. */
+  /** Whether the Kubernetes API lists more of them than are usable: kube-proxy gets the same list. False when left out. */
   readonly isListLonger?: boolean;
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;

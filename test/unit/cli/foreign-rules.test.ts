@@ -76,7 +76,7 @@ test.each([
   [0, ['INPUT -d 10.77.0.12/32 -j DROP']],
 ])("%s rules that keep connections from this host's own apiserver: %j", async (count, rules) => {
   const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  kernel.addresses = [{ family: 'ipv4', address: '10.77.0.11', device: 'eth0' }];
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
   kernel.run(
     'ipv4',
     'nft',
