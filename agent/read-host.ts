@@ -273,6 +273,7 @@ function gatherFacts(
     virtualServerProblem: ipvs.reason,
     unwanted: iptables?.unwanted ?? null,
     usable,
+    isListLonger: candidates.isFromApi && candidates.value.length > usable.value.length,
     affinitySeconds: affinity[vip.family] ?? null,
     ...nameSources(candidates),
   };

@@ -14,7 +14,7 @@ import {
 import type { Balance } from '../lib/dialect.ts';
 import { type Endpoint, formatEndpoint, type Family } from '../lib/net.ts';
 import { quoteWords } from '../lib/text.ts';
-import { toolName, familyToNft, type ForwardChain, ownTable } from '../lib/kernel/port.ts';
+import { toolName, familyToNft, type ForwardChain, type LocalAddress, ownTable } from '../lib/kernel/port.ts';
 import { splitLines } from '../lib/kernel/tools.ts';
 import { readNftObjects } from '../lib/nft/table.ts';
 
@@ -25,8 +25,8 @@ interface DropRule {
   /** For people: `mangle FORWARD of iptables-nft`. */
   readonly place: string;
   readonly rule: string;
-  /** The command that deletes it. */
-  readonly deletion: string;
+  /** The command that deletes it, or accepts what it drops. */
+  readonly remedy: string;
 }
 
 /** One sentence, without its full stop. */
@@ -34,55 +34,86 @@ export function describeDropRule({ place, rule }: DropRule): string {
   return `${place} drops balanced connections: ${rule}`;
 }
 
-/** The chains of table mangle that balanced packets pass, whatever the tables behind decide. */
-const chains = ['PREROUTING', 'FORWARD', 'POSTROUTING'] as const;
+/** What balanced packets pass, whatever the tables behind decide. In INPUT, health does not show it: a host asks its own apiserver over lo. */
+const places = [
+  ['mangle', 'PREROUTING'],
+  ['mangle', 'FORWARD'],
+  ['mangle', 'POSTROUTING'],
+  ['filter', 'INPUT'],
+] as const;
 
 /**
- * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies. A rule that
- * drops those of some clients is meant, and so is one behind an ACCEPT or RETURN that some may meet. Rules in other chains are not looked
- * for. Pure.
+ * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies, and in INPUT those
+ * to this host's own. A rule that drops those of some clients is meant, and so is one behind a rule that may let some pass, or leads them
+ * elsewhere. Rules in other chains are not looked for. Pure.
  */
 export function findDropRules(
   reading: Pick<HostReading, 'decisions'> & {
-    readonly observation: { readonly rulesets: readonly Ruleset[] };
+    readonly observation: Pick<HostReading['observation'], 'addresses' | 'rulesets'>;
   },
 ): DropRule[] {
-  return reading.observation.rulesets.flatMap((ruleset) => {
+  const { addresses, rulesets } = reading.observation;
+  return rulesets.flatMap((ruleset) => {
     const balances = reading.decisions
       .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
       .map(({ vip, backends }): Balance => ({
         ...{ vip, apiservers: backends, masquerade: 'own' },
         route: { kind: 'translate', backends },
       }));
-    return chains.flatMap((chain) => findIn(ruleset, chain, listPackets(chain, balances)));
+    const arriving = listArriving(balances, addresses);
+    return places.flatMap((place) =>
+      findIn(ruleset, place, place[0] === 'filter' ? arriving : listPackets(place[1], balances)),
+    );
   });
+}
+
+/** New connections to this host's own apiserver, by the interface of its address: most clients come by that. */
+function listArriving(balances: readonly Balance[], addresses: readonly LocalAddress[]): Packet[] {
+  const all = balances.flatMap(({ apiservers = [] }) => apiservers);
+  return addresses.flatMap(({ address, device }) =>
+    all
+      .filter((one) => one.address === address)
+      .map((destination) => ({
+        ...{ source: null, destination, device, states: ['NEW'] },
+        ...{ isTranslated: true, isFromOutside: true },
+      })),
+  );
 }
 
 function findIn(
   { family, dialect, tables, hidesPorts }: Ruleset,
-  chain: string,
+  [table, chain]: (typeof places)[number],
   packets: readonly Packet[],
 ): DropRule[] {
   // Whatever is printed there may ask for more.
   if (hidesPorts) return [];
   const tool = toolName(family, dialect);
-  const rules = (tables.get('mangle')?.get(chain) ?? []).map(parseRule);
+  const rules = (tables.get(table)?.get(chain) ?? []).map(parseRule);
+  const accept = ['-I', chain, '-p', 'tcp', '--dport', String(packets[0]?.destination?.port), '-j', 'ACCEPT'];
   return rules
     .filter(
       (rule, index) =>
-        rule.target === 'DROP' &&
+        ['DROP', 'REJECT'].includes(rule.target ?? '') &&
         packets.some((packet) => surelyMatches(rule, packet) && !mayPass(rules.slice(0, index), packet)),
     )
     .map(({ text }) => ({
-      place: `mangle ${chain} of ${tool}`,
+      place: `${table} ${chain} of ${tool}`,
       rule: text,
-      deletion: quoteWords([tool, '-t', 'mangle', '-D', chain, ...splitRule(text)]),
+      // The last rule of a firewall is not to go.
+      remedy: quoteWords([
+        tool,
+        ...(table === 'filter' ? accept : ['-t', table, '-D', chain, ...splitRule(text)]),
+      ]),
     }));
 }
 
+/** Targets that let no packet pass by what follows. Chains of kubelet, kube-proxy and vipnat accept no connection to an apiserver here. */
+const passesNobody =
+  /^(?:DROP|REJECT|LOG|NFLOG|(?:CONN)?MARK|TCPMSS|VIPNAT-INPUT|KUBE-(?:(?:PROXY-)?FIREWALL|NODEPORTS|(?:EXTERNAL-)?SERVICES))?$/;
+
 /** Whether one of these rules may let a packet pass by all that follow. */
 function mayPass(rules: readonly Rule[], packet: Packet): boolean {
-  return rules.some((rule) => ['ACCEPT', 'RETURN'].includes(rule.target ?? '') && mayMatch(rule, packet));
+  return rules.some((rule) => !passesNobody.test(rule.target ?? '') && mayMatch(rule, packet));
 }
 
 /**

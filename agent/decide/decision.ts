@@ -102,6 +102,8 @@ export interface VipFacts extends Pick<Decision, 'vip' | 'affinitySeconds'> {
   readonly unwanted: Sourced<string> | null;
   /** The apiservers that may get new connections, of the VIP's family, and where they are known from or who is left out. */
   readonly usable: Usable;
+  /** Whether the Kubernetes API lists more of them than are usable: kube-proxy gets the same list. False when left out. */
+  readonly isListLonger?: boolean;
   /** Where the Kubernetes API lists them, when they are known from there; else null. */
   readonly apiSource: string | null;
   /** What else names them where nothing live does: `--endpoints`, memory, or vipnat's own rules. Null when left out. */

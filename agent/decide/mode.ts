@@ -314,7 +314,7 @@ const syncsToLeaveBypass = 2;
 
 /** What keeps a VIP from the path that kube-proxy offers in its mode; null where it can be followed. Pure and total. */
 function findObstacle(facts: VipFacts): Obstacle | null {
-  const { proxyMode, unwanted, usable, wasBypassing, agreedSyncs } = facts;
+  const { proxyMode, unwanted, usable, isListLonger, wasBypassing, agreedSyncs } = facts;
   const { value, seenIn, isFailOpen } = usable;
   if (isFailOpen)
     return bypass(`no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`);
@@ -326,6 +326,8 @@ function findObstacle(facts: VipFacts): Obstacle | null {
   const path = findPath(facts);
   if (path === null) return avoid(describeMissingPath(facts));
   if (!areSameEndpoints(path.backends, usable.value)) return bypass(describeDisagreement(path, usable));
+  if (isListLonger === true)
+    return bypass(`kube-proxy is about to follow the API's list, and ${describeUsable(usable)}`);
   return wasBypassing && agreedSyncs < syncsToLeaveBypass
     ? bypass("kube-proxy's list has matched the usable apiservers for only one sync")
     : null;

@@ -118,7 +118,7 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
     ...findDropRules(assessment).flatMap((one) =>
-      warn(describeDropRule(one), [one.deletion]).flatMap(layOut),
+      warn(describeDropRule(one), [one.remedy]).flatMap(layOut),
     ),
   ];
 }

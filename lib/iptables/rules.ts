@@ -194,12 +194,13 @@ function holds(printed: string, value: string, packet: Packet): boolean | null {
 }
 
 /** What names a match, a target or a comment. */
-const noCondition = /^(?:-m|-j|-g|--comment|--notrack)(?:#\d+)?$/;
+const noCondition = /^(?:-m|-j|-g|--comment|--notrack|--reject-with)(?:#\d+)?$/;
 
 /** Whether it holds; null where it may and may not. */
 type Condition = (value: string, packet: Packet) => boolean | null;
 
 const conditions: Readonly<Record<string, Condition>> = {
+  '-i': (device, packet) => device === packet.device || null,
   '-p': (protocol) => ['tcp', '6', 'all', '0'].includes(protocol),
   '-s': (prefix, { source }) => isWithin(source, prefix),
   '-d': (prefix, { destination }) => isWithin(destination, prefix),
@@ -267,6 +268,8 @@ export interface Packet {
   readonly isTranslated: boolean;
   /** Whether it came by an interface other than `lo`. */
   readonly isFromOutside: boolean;
+  /** The interface by which it comes; any when left out. */
+  readonly device?: string;
 }
 
 const anyPacket = { source: null, destination: null, isTranslated: false, isFromOutside: true } as const;

@@ -131,16 +131,16 @@ export const forwardingChecks: Checks = {
   'dropped-by-rule': {
     levels: ['fail'],
     meaning:
-      "A foreign rule in iptables' table mangle drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+      'A foreign rule of iptables (table mangle, or filter INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.',
     find: ({ assessment }) =>
       given([assessment], (assessed) =>
         checkEach(
           findDropRules(assessed),
           { notHere: 'no such rule is here' },
-          ({ place, rule, deletion }) => ({
+          ({ place, rule, remedy }) => ({
             title: `${place} drops balanced connections: ${quoteText(rule)}`,
-            why: 'Connections to the VIP or to an apiserver hang. Remove the rule from the configuration of its owner too: a reload writes it again.',
-            remedy: [deletion],
+            why: 'Connections to the VIP or to an apiserver hang. Change the configuration of its owner too: a reload writes the rule again.',
+            remedy: [remedy],
           }),
         ),
       ),

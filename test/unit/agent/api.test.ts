@@ -21,11 +21,14 @@ const source = "the API's EndpointSlice kubernetes";
 
 testAgent({
   'an apiserver that the API lists and kube-proxy does not is balanced over as soon as it has proven itself, remembered, and by kube-proxy once that has it':
-    'api m1 m2 m3; wait 2000; targets proxy; api m1 m2 m3 m4; wait 100; targets proxy; wait 4900; targets m1 m2 m3 m4;' +
+    'api m1 m2 m3; wait 2000; targets proxy; api m1 m2 m3 m4; wait 100; targets m1 m2 m3; wait 4900; targets m1 m2 m3 m4;' +
     "1 line of info kube-proxy's list is out of date: it names 3 apiservers \\(.*\\), and 4 apiservers are usable \\(the API's EndpointSlice kubernetes\\);" +
     'saved m1 m2 m3, m1 m2 m3 m4; proxy m1 m2 m3 m4; wait 2000; targets proxy',
   'an apiserver that the API no longer lists gets no connection, though kube-proxy still has it':
     'api m1 m2 m3; wait 2000; api m1 m2; wait 100; targets m1 m2',
+  'an apiserver that is back and still drained or warming gets no connection by kube-proxy, which hears of it as vipnat does':
+    'api m1 m2 m3; m3 failing; wait 3000; api m1 m2; proxy m1 m2; m3 refusing; wait 60000; targets proxy; m3 failing;' +
+    'api m1 m2 m3; wait 100; proxy m1 m2 m3; only m1 m2 for 30000; m3 healthy; wait 10000; targets proxy',
   'an API that lists none is none: the next source counts, and the set is never emptied':
     'api m1 m2 m3; wait 2000; api none; wait 120000; targets proxy',
   'losing the API changes nothing in the kernel, and neither does its return (I10)':

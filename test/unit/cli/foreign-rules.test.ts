@@ -61,6 +61,34 @@ test.each([
 });
 
 test.each([
+  [1, ['INPUT -i eth0 -p tcp -m tcp --dport 6443 -j DROP']],
+  [
+    1,
+    [
+      'INPUT -j KUBE-FIREWALL',
+      'INPUT -m state --state ESTABLISHED -j ACCEPT',
+      'INPUT -j REJECT --reject-with tcp-reset',
+    ],
+  ],
+  [0, ['INPUT -p tcp -m tcp --dport 6443 -j ACCEPT', 'INPUT -j DROP']],
+  [0, ['INPUT -j ufw-before-input', 'INPUT -j DROP']],
+  [0, ['INPUT -i eth9 -j DROP', 'INPUT -s 192.0.2.0/24 -j DROP', 'INPUT -p tcp -m tcp --dport 22 -j DROP']],
+  [0, ['INPUT -d 10.77.0.12/32 -j DROP']],
+])("%s rules that keep connections from this host's own apiserver: %j", async (count, rules) => {
+  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+  kernel.run(
+    'ipv4',
+    'nft',
+    `*filter\n:KUBE-FIREWALL - [0:0]\n:ufw-before-input - [0:0]\n-F INPUT\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`,
+  );
+  const found = findDropRules(await lookOnce(kernel, ordinaryConfig));
+  const remedy = 'iptables-nft -I INPUT -p tcp --dport 6443 -j ACCEPT';
+  const one = { place: 'filter INPUT of iptables-nft', remedy };
+  expect(found).toMatchObject(Array.from({ length: count }, () => one));
+});
+
+test.each([
   'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP',
   'PREROUTING -m conntrack --ctstate INVALID -j DROP',
   'FORWARD -d 10.0.0.50/32 -j DROP',
