@@ -131,7 +131,9 @@ export class Agent {
   /** How it is about the drain of this host; the file that says so is read again. */
   checkDrain(): DrainState {
     this.#drain.check();
-    return this.#drain.state;
+    const { state } = this.#drain;
+    const { isReported, problem } = this.#serving.state;
+    return { ...state, isKept: state.isKept && isReported, vipProblem: problem?.message ?? null };
   }
 
   /** What it has been doing, for people. */

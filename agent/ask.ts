@@ -97,10 +97,12 @@ const drainAnswer = z.object({
   since: date,
   /** Since when the virtual IPs may stay here, as no other host took one; null while they are to leave. */
   vipStaysSince: z._default(date, null),
-  /** Whether the kernel holds what follows from that. */
+  /** Whether the kernel, and the file that keepalived tracks, hold what follows from that. */
   isKept: z.boolean(),
-  /** Why not, or null. */
+  /** Why the drain cannot be read or the rule not written, or null. */
   problem: z.nullable(line),
+  /** Why that file could not be written, so that the virtual IPs do not move; or null. */
+  vipProblem: z._default(z.nullable(line), null),
 });
 
 /** How it is about the drain of this host. */

@@ -43,6 +43,9 @@ export class HostDrain {
   #isServing = true;
   /** Of this host's apiservers, as last seen; null before that. */
   #apiserverPorts: readonly number[] | null = null;
+  /** What a sync was last told of whether the VIPs are to leave, and the answer by which the last complete one judged. */
+  #answered = false;
+  #judged = false;
   #isKept = false;
   #problem: VipnatError | null = null;
   #reportedAt = -Infinity;
@@ -61,20 +64,23 @@ export class HostDrain {
     this.#loaded = this.#attempt(() => this.#load());
   }
 
-  /** How it is now. */
-  get state(): DrainState {
+  /** How it is now, without what keepalived is told. */
+  get state(): Omit<DrainState, 'vipProblem'> {
     const { since = null, vipStaysSince = null } = this.#drain ?? {};
-    return { since, vipStaysSince, isKept: this.#isKept, problem: this.#problem?.message ?? null };
+    const isKept = this.#isKept && this.#judged === isLeaving(this.#drain);
+    return { since, vipStaysSince, isKept, problem: this.#problem?.message ?? null };
   }
 
   /** Whether the VIPs are to leave this host; after a start, as soon as the file was read. */
   async isLeaving(): Promise<boolean> {
     await this.#loaded;
-    return isLeaving(this.#drain);
+    this.#answered = isLeaving(this.#drain);
+    return this.#answered;
   }
 
-  /** To be called with each sync. Returns immediately. */
+  /** To be called with each sync, after it has said whether this node can serve. Returns immediately. */
   synced(assessment: Pick<Assessment, 'decisions' | 'health' | 'observation'>): void {
+    this.#judged = this.#answered;
     const { health, observation } = assessment;
     this.#givenUp.synced(assessment);
     const local = new Set(observation.addresses.map(({ address }) => address));
@@ -285,6 +291,15 @@ async function begin(store: DrainStore): Promise<Date> {
   throw refuse(explainUnread(store.location, last));
 }
 
+/** Why the agent has not done all that follows from a change that it has read. Pure. */
+export function explainUnkept({ problem, vipProblem }: DrainState): VipnatError {
+  const read = 'the agent has read the change, but';
+  if (problem !== null) return refuse(`${read} could not change its rule, and tries again: ${problem}`);
+  if (vipProblem === null) return refuse(`${read} has not done it yet. vipnat status tells how it is`);
+  const text = `${read} the virtual IPs do not move: ${vipProblem}. It tries again within a minute`;
+  return new VipnatError('TRACK_FILE_NOT_WRITTEN', text);
+}
+
 function refuse(why: string): VipnatError {
   return new VipnatError('DRAIN_REFUSED', why);
 }
@@ -306,12 +321,7 @@ async function waitForAgent(location: string, isRead: (state: DrainState) => boo
   const last = await askUntil((state) => isRead(state) && state.isKept);
   if (last === null) throw refuse('the agent ended meanwhile. It reads the change when it starts');
   if (!isRead(last)) throw refuse(explainUnread(location, last));
-  if (last.isKept) return;
-  throw refuse(
-    last.problem === null
-      ? 'the agent has read the change, but has not changed its rule yet. vipnat status tells how it is'
-      : `the agent has read the change, but could not change its rule, and tries again: ${last.problem}`,
-  );
+  if (!last.isKept) throw explainUnkept(last);
 }
 
 function explainUnread(location: string, { problem }: DrainState): string {

@@ -109,6 +109,7 @@ function formatMark(mark: string, tone: Tone | undefined, screen: Screen): strin
 
 function formatWell({ name, outcomes }: TopicOutcome, isAll: boolean, screen: Page): string[] {
   const well = outcomes.filter(({ level }) => level === 'ok');
+  if (outcomes.length === 0) return formatUnchecked(`${name}: not on this host`, screen);
   if (well.length === 0) return [];
   const mark = formatMark('ok', 'good', screen);
   if (isAll) return [`${mark}${name}`, ...well.map(({ code }) => `${wide}${code}`)];
@@ -211,6 +212,8 @@ async function examineHost(context: CommandContext<OptionsOf<typeof flags>>): Pr
       import('../../lib/http/client.ts'),
       import('../../lib/kubernetes/route.ts'),
     ]);
+  if (process.stderr.isTTY && options.capture > 0)
+    stderr(`listening to VRRP adverts for ${options.capture / 1000} s\n`);
   const facts = await gatherFacts({
     config,
     version,

@@ -83,7 +83,7 @@ export type Outcome =
       readonly pending?: true;
     };
 
-/** What became of a topic's checks. */
+/** What became of a topic's checks: none where what they are about is not on this host. */
 export interface TopicOutcome {
   readonly name: string;
   readonly outcomes: readonly Outcome[];
@@ -100,6 +100,7 @@ export function diagnose(facts: HostFacts): TopicOutcome[] {
 
 function toOutcomes(code: string, { levels: [level], find }: Check, facts: HostFacts): Outcome[] {
   const verdict = find(facts);
+  if (verdict === 'not on this host') return [];
   if (verdict === null || 'notHere' in verdict) return [{ code, level: 'ok' }];
   if ('unknown' in verdict) return [{ code, level: 'skipped', reason: verdict.unknown }];
   const { findings, gaps } = 'title' in verdict ? { findings: [verdict], gaps: [] } : verdict;
@@ -241,10 +242,13 @@ type Stage = 'before-installation' | 'installed' | 'unknown';
 
 /** By what an agent leaves behind: itself, its rules, what it remembers; or by its static pod, which the kubelet starts. */
 function findStage(facts: HostFacts): Stage {
-  const { agent, assessment, hasMemory } = facts;
+  const { agent, assessment, hasMemory, rights } = facts;
   const hasTraces = hasFile(facts, filePaths.agentManifest) || findValue(hasMemory) === true;
   if (agent !== null || hasTraces) return 'installed';
-  if ('unknown' in assessment) return lacksFirewallTool(facts.tools) ? 'before-installation' : 'unknown';
+  // An ordinary user's PATH often lacks the folder of these tools.
+  const mayRead = findValue(rights)?.hasNetAdmin !== false;
+  if ('unknown' in assessment)
+    return mayRead && lacksFirewallTool(facts.tools) ? 'before-installation' : 'unknown';
   return hasOwnRules(assessment.value.observation) ? 'installed' : 'before-installation';
 }
 

@@ -298,9 +298,9 @@ interface Checked {
 
 /**
  * The outcome of a check: what there is to say of the host as a whole, null where nothing is, or what `checkEach` and `checkHost` make of
- * lists, so that a check without any subject is never reported as passed.
+ * lists, so that a check without any subject is never reported as passed. With `not on this host` the check was not made at all.
  */
-export type Verdict = Finding | null | Checked | NotChecked | NotHere;
+export type Verdict = Finding | null | Checked | NotChecked | NotHere | 'not on this host';
 
 /**
  * Checks things one by one. Each gives findings, none or null when it is correct, or why it could not be checked.

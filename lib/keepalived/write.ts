@@ -428,7 +428,7 @@ export class ServingKeeper {
   /** The value in the file as last seen; null before that, and where there is none. */
   #written: boolean | null = null;
   #reported = true;
-  #isFailing = false;
+  #problem: VipnatError | null = null;
   #nextTry = -Infinity;
   #writing: Promise<void> | null = null;
 
@@ -441,14 +441,19 @@ export class ServingKeeper {
     });
   }
 
-  /** The state wanted last, whether the file has it, and whether keepalived follows the file: null where that is not known. */
+  /**
+   * The state wanted last, whether the file has it, why the last write failed, and whether keepalived follows the file: null where that is
+   * not known.
+   */
   get state(): {
     readonly isServing: boolean;
     readonly isReported: boolean;
+    readonly problem: VipnatError | null;
     readonly isWatched: boolean | null;
   } {
     const { isWatched } = this.#guard;
-    return { isServing: this.#wanted, isReported: this.#written === this.#wanted, isWatched };
+    const isReported = this.#written === this.#wanted;
+    return { isServing: this.#wanted, isReported, problem: this.#problem, isWatched };
   }
 
   /** To be called after every sync. Returns immediately. */
@@ -486,11 +491,11 @@ export class ServingKeeper {
         if (isLost || isServing !== this.#reported) this.#report.changed(isServing);
         [isLost, this.#reported] = [false, isServing];
       } while (this.#reported !== this.#wanted);
-      this.#isFailing = false;
+      this.#problem = null;
     } catch (error) {
       if (!(error instanceof VipnatError)) throw error;
-      if (!this.#isFailing) this.#report.notWritten(error);
-      this.#isFailing = true;
+      if (this.#problem === null) this.#report.notWritten(error);
+      this.#problem = error;
       this.#nextTry = this.#clock.now() + retryMs;
     }
   }

@@ -284,14 +284,20 @@ export const serviceChecks: Checks = {
   ...limit(deviceChecks, (services) => areServicesUsed(services) || 'value' in services.cluster),
 };
 
-/** Makes each check only where a condition holds. */
+/** Makes each check only where a condition holds. Where tables could not be read, it is not known whether it does. */
 function limit(checks: Checks, isMet: (services: ServicesFacts) => boolean): Checks {
-  const notUsed = { notHere: 'Services have no balancer on this host' };
   const limited = Object.entries(checks).map(([code, check]): [string, Check] => [
     code,
-    { ...check, find: (facts) => (isMet(facts.services) ? check.find(facts) : notUsed) },
+    {
+      ...check,
+      find: (facts) => (isMet(facts.services) ? check.find(facts) : describeUnused(facts.services)),
+    },
   ]);
   return Object.fromEntries(limited);
+}
+
+function describeUnused({ host: { unread } }: ServicesFacts): Verdict {
+  return unread === null ? 'not on this host' : { unknown: unread.message };
 }
 
 /** What puts a balancer back, or takes away what is left of it: which of both is wanted, a person has to say. */

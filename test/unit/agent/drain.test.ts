@@ -6,6 +6,8 @@ import { linesOf } from '../../support/agent/running-agent.ts';
 import { FakeDrain } from '../../support/fakes/drain.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { VipnatError } from '../../../lib/errors.ts';
+import { explainUnkept, HostDrain } from '../../../agent/drain.ts';
+import type { DrainState } from '../../../agent/ask.ts';
 import type { Behaviour } from '../../support/fakes/apiserver.ts';
 import { type Steps, testSteps, toChecks } from '../steps.ts';
 
@@ -191,7 +193,8 @@ function listCauses(world: () => World, drain: FakeDrain): Steps {
       await world().clock.advance(5000);
     },
     break: (problem) => (drain.problem = new VipnatError('TOOL_MISSING', problem)),
-    mend: () => (drain.problem = null),
+    full: (problem) => (world().trackFile.problem = new VipnatError('TRACK_FILE_NOT_WRITTEN', problem)),
+    mend: () => (drain.problem = world().trackFile.problem = null),
     readonly: (problem) => (drain.readOnly = new VipnatError('STATE_NOT_WRITTEN', problem)),
     second: (what) => {
       const act = peer[what];
@@ -213,6 +216,15 @@ function listCauses(world: () => World, drain: FakeDrain): Steps {
 }
 
 const isDraining = `${secondText} is draining: its host is drained`;
+
+const stuck =
+  '[TRACK_FILE_NOT_WRITTEN] the agent has read the change, but the virtual IPs do not move: no space left. It tries again within a minute';
+
+/** As it is printed. */
+const describeUnkept = (state: DrainState) => {
+  const { code, message } = explainUnkept(state);
+  return `[${code}] ${message}`;
+};
 
 /** A host whose agent `start` starts: `start drained`, or `start staying`, where an agent before it found nobody else for the VIP. */
 function createHost(): Steps {
@@ -255,8 +267,14 @@ function createHost(): Steps {
       /** What the agent says of the drain. */
       check: (what) => [
         world().agent.checkDrain(),
-        { since: what === 'drained' ? since : null, vipStaysSince: null, isKept: true, problem: null },
+        {
+          ...{ since: what === 'drained' ? since : null, vipStaysSince: null },
+          ...{ isKept: true, problem: null, vipProblem: null },
+        },
       ],
+      /** Why the command that waits for it fails. */
+      fails: (text) => [describeUnkept(world().agent.checkDrain()), text],
+      kept: (text) => [String(world().agent.checkDrain().isKept), text],
       problem: (text) => [world().agent.checkDrain().problem, text],
       stays: () => [drain.vipStaysSince, world().agent.checkDrain().vipStaysSince],
       /** What keepalived is told last, or from the first 1 on. */
@@ -272,6 +290,31 @@ function createHost(): Steps {
     }),
   };
 }
+
+test('a drain is kept only once a sync that was told of it has judged who may hold the VIP', async () => {
+  const { clock, agent, logger } = await begin(new FakeDrain());
+  await agent.stop();
+  const ports = new FakeDrain();
+  const { store, rule } = ports;
+  const askLink = () => Promise.resolve(null);
+  const drain = new HostDrain({ store, rule, clock, logger, askLink, onChange: () => undefined });
+  const sync = async () => {
+    drain.synced({
+      decisions: [],
+      observation: { addresses: [] },
+      health: new Map([[ownText, {}]]),
+    } as never);
+    await clock.advance(1);
+  };
+  await sync();
+  expect(drain.state).toMatchObject({ since: null, isKept: true });
+  ports.since = since;
+  await sync();
+  expect([drain.state, ports.ports]).toMatchObject([{ since, isKept: false }, [6443]]);
+  await drain.isLeaving();
+  await sync();
+  expect(drain.state).toMatchObject({ since, isKept: true });
+});
 
 describe('a host', () => {
   testSteps(createHost, {
@@ -294,6 +337,9 @@ describe('a host', () => {
     'whose rule cannot be written says so once, and tries again':
       'start; break nft is not on this host; wait 180000; warns 1 ^nft; problem nft is not on this host; mend; drain; ' +
       'wait 120000; check drained',
+    'is drained only once keepalived is told, and says why it is not':
+      `start; full no space left; drain; wait 1000; ports 6443; kept false; fails ${stuck}; mend; wait 60000; check drained; track 1; ` +
+      `full no space left; undrain; wait 1000; kept false; fails ${stuck}; mend; wait 60000; check free; track 0`,
     'tells of another apiserver whose host is drained, also where it was dead, or was draining before':
       'start; second refusing; second drained; wait 5000; told 0; second healthy; wait 10000; told 1; second undrained; ' +
       'second failing; wait 10000; second drained; wait 60000; told 2',

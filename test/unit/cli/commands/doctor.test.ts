@@ -45,6 +45,12 @@ describe('what doctor prints', () => {
 `);
   });
 
+  test('says of a topic that is not on this host that it is not, and counts nothing of it', () => {
+    expect(formatDoctor([{ name: 'Services', outcomes: [] }], false)).toBe(
+      ' --    Services: not on this host\n\n0 failures, 0 warnings, 0 ok\n',
+    );
+  });
+
   test('with --all names what is well', () => {
     expect(formatDoctor(topics, true)).toMatch(/^ ok {4}forwarding\n {9}a\n/);
   });

@@ -24,6 +24,7 @@ import {
 } from '../../../support/doctor/services-host.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
 import { writeFileSync } from 'node:fs';
+import { VipnatError } from '../../../../lib/errors.ts';
 import { join } from 'node:path';
 import { findCalicoMap, listFree } from '../../../../cli/doctor/services-facts.ts';
 import { sysctlNames, type HostFacts } from '../../../../cli/doctor/facts.ts';
@@ -188,11 +189,19 @@ test('nothing is said of a device that is well, nor without devices', async () =
   expect(await findOfDevices()).toEqual([]);
 });
 
+const unread = new VipnatError('TOOL_NOT_PERMITTED', 'nft is not permitted');
+
 describe('on a host without Services', () => {
-  test('nothing is told of them, and one row says that all is well', async () => {
-    const topics = diagnose(await makeFacts());
-    const topic = topics.find(({ name }) => name === 'Services');
-    expect(topic?.outcomes).toEqual(codes.map((code) => ({ code, level: 'ok' })));
+  test.each([
+    ['whose tables could be read, none is checked', null, []],
+    ['that may not be read, none is called well', unread, codes],
+  ])('%s', async (_, problem, expected) => {
+    const { services } = await makeFacts();
+    const facts = await makeFacts({ services: { ...services, host: { ...services.host, unread: problem } } });
+    const topic = diagnose(facts).find(({ name }) => name === 'Services');
+    expect(topic?.outcomes).toEqual(
+      expected.map((code) => ({ code, level: 'skipped', reason: unread.message })),
+    );
   });
 
   test('an API without pools changes nothing of that, whatever Services wait there', async () => {
