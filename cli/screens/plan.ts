@@ -11,8 +11,8 @@ import {
   vipChainName,
   type Change,
 } from '../../lib/dialect.ts';
-import { toolName } from '../../lib/kernel/port.ts';
-import { toCommandArguments } from '../../lib/iptables/diff.ts';
+import { nameOwnTable, toolName } from '../../lib/kernel/port.ts';
+import { toCommand } from '../../lib/iptables/diff.ts';
 import { modeToEntry } from '../../agent/decide/mode.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
@@ -38,7 +38,7 @@ const baseToComment = new Map([
 
 /**
  * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
- * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
+ * for it, and every line that is no command a comment. They are not atomic; `--format restore` is. Pasted again, they add nothing twice.
  */
 export function formatCommands(state: PlannedRules, node: string, screen: Screen = plainScreen): string {
   const { plan, decisions, missingSwitches, sourceRoutes, refused, observation } = state;
@@ -92,13 +92,24 @@ function byInterest(tables: readonly TablePlan[]): TablePlan[] {
 }
 
 /** In the script's order but for the rules, which read best chain by chain. */
-function formatNftTable({ changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
+function formatNftTable({ family, changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
   const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
   const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
   const rules = Map.groupBy(changes.filter(isRule), ({ name }) => name);
   const groups: (readonly [string, readonly NftChange[]])[] = [
     ['A separate table:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
-    ...[...rules].map(([name, own]) => [describeNftChain(name, decisions), own] as const),
+    ...[...rules].map(([name, own]) => {
+      // A script need not empty a new chain. A person may paste its rules again.
+      const flush: NftChange = {
+        kind: 'flush-chain',
+        name,
+        command: `flush chain ${nameOwnTable(family)} ${name}`,
+      };
+      return [
+        describeNftChain(name, decisions),
+        [flush, ...own.filter(({ kind }) => kind === 'add-rule')],
+      ] as const;
+    }),
     ['Left over, and no longer used:', changes.filter(isDeletion)],
   ];
   return groups
@@ -124,7 +135,7 @@ function formatIptables(plan: IptablesPlan, decisions: readonly VipDecision[]): 
   return groups.flatMap((group) => [
     '',
     `# ${describeGroup(group, decisions)}`,
-    ...group.map((change) => `${tool} ${toCommandArguments(table, change)}`),
+    ...group.map((change) => toCommand(tool, table, change)),
   ]);
 }
 
