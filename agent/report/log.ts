@@ -179,6 +179,8 @@ class RuleConflict {
 }
 
 interface Pending {
+  /** What was decided last. */
+  readonly assessment: Assessment;
   readonly since: number;
   readonly drift: readonly string[];
   readonly isRepair: boolean;
@@ -231,16 +233,20 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     // What was written for other decisions is nobody's interference, also when these turn back before the next sync.
     const isAsBefore = wanted === this.#wanted;
     this.#wanted = wanted;
-    this.#pending ??= {
+    // A write that the next decision replaces before a sync verifies it was a change, too.
+    if (!isAsBefore && this.#pending?.tookMs != null) this.#reportChange(this.#pending.assessment);
+    this.#pending = {
       since: this.#clock.now(),
       drift: describeDrift(assessment.plan),
       isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
       causes,
       tookMs: null,
+      ...this.#pending,
+      assessment,
     };
   }
 
-  /** The line is logged after the sync that verifies the write. */
+  /** The line is logged after the sync that verifies the write, or before one for another decision. */
   written(): void {
     if (this.#pending === null) return;
     this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
@@ -249,10 +255,8 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   inSync(assessment: Assessment): void {
     this.#endFailure();
     this.#wanted = describeWanted(assessment);
-    const hasNewMode = this.#reportModes(assessment);
+    this.#reportChange(assessment);
     this.#reportVipHolder(assessment);
-    if (this.#pending !== null && !hasNewMode) this.#reportRepair(this.#pending);
-    this.#pending = null;
     this.#ruleConflict.endAfterPeace();
   }
 
@@ -398,6 +402,13 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     this.#logger.info(`vipnat works again after ${formatDuration(this.#clock.now() - this.#failure.since)}`);
     this.#failure = null;
     this.#events.record('AgentRecovered', 'vipnat works again');
+  }
+
+  /** Modes that are new, or else the rules that were written. */
+  #reportChange(assessment: Assessment): void {
+    const hasNewMode = this.#reportModes(assessment);
+    if (this.#pending !== null && !hasNewMode) this.#reportRepair(this.#pending);
+    this.#pending = null;
   }
 
   /** Answers whether any VIP has another balancing mode than before. */
