@@ -202,9 +202,8 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   /** What rules were last written for, or found in sync with. */
   #wanted = '';
   readonly #ruleConflict: RuleConflict;
-  #flowProblem = '';
+  readonly #subjectToProblem = new Map<'flows' | 'local clients', string>();
   #forwardingProblem = '';
-  #localClientsProblem = '';
   #unread = '';
   #isListeningRead = true;
   readonly #refused = new Set<string>();
@@ -291,12 +290,11 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   flowsNotReset(error: unknown): void {
-    const text = error instanceof Error ? error.message : String(error);
-    if (this.#flowProblem === text) return;
-    this.#flowProblem = text;
-    this.#logger.warn(`${text}. Stale connections last until the next try, or until their clients time out`, {
-      code: findErrorCode(error),
-    });
+    this.#warnOnce(
+      'flows',
+      error,
+      'Stale connections last until the next try, or until their clients time out',
+    );
   }
 
   switchedOn({ name, advertised }: MissingSwitch): void {
@@ -355,16 +353,23 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   localClientsKept(): void {
-    this.#localClientsProblem = '';
+    this.#subjectToProblem.delete('local clients');
   }
 
   localClientsNotKept(error: unknown): void {
+    this.#warnOnce(
+      'local clients',
+      error,
+      'Connections of local clients may hang when a VIP leaves this node',
+    );
+  }
+
+  /** Said once while it stays the same. */
+  #warnOnce(subject: 'flows' | 'local clients', error: unknown, next: string): void {
     const text = error instanceof Error ? error.message : String(error);
-    if (this.#localClientsProblem === text) return;
-    this.#localClientsProblem = text;
-    this.#logger.warn(`${text}. Connections of local clients may hang when a VIP leaves this node`, {
-      code: findErrorCode(error),
-    });
+    if (this.#subjectToProblem.get(subject) === text) return;
+    this.#subjectToProblem.set(subject, text);
+    this.#logger.warn(`${text}. ${next}`, { code: findErrorCode(error) });
   }
 
   /** Said once while it cannot be known. */
