@@ -179,6 +179,8 @@ class RuleConflict {
 }
 
 interface Pending {
+  /** What was decided last. */
+  readonly assessment: Assessment;
   readonly since: number;
   readonly drift: readonly string[];
   readonly isRepair: boolean;
@@ -200,9 +202,8 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   /** What rules were last written for, or found in sync with. */
   #wanted = '';
   readonly #ruleConflict: RuleConflict;
-  #flowProblem = '';
+  readonly #subjectToProblem = new Map<'flows' | 'local clients', string>();
   #forwardingProblem = '';
-  #localClientsProblem = '';
   #unread = '';
   #isListeningRead = true;
   readonly #refused = new Set<string>();
@@ -231,16 +232,20 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     // What was written for other decisions is nobody's interference, also when these turn back before the next sync.
     const isAsBefore = wanted === this.#wanted;
     this.#wanted = wanted;
-    this.#pending ??= {
+    // A write that the next decision replaces before a sync verifies it was a change, too.
+    if (!isAsBefore && this.#pending?.tookMs != null) this.#reportChange(this.#pending.assessment);
+    this.#pending = {
       since: this.#clock.now(),
       drift: describeDrift(assessment.plan),
       isRepair: isAsBefore && drifts.some((drift) => !isOutdated(drift)),
       causes,
       tookMs: null,
+      ...this.#pending,
+      assessment,
     };
   }
 
-  /** The line is logged after the sync that verifies the write. */
+  /** The line is logged after the sync that verifies the write, or before one for another decision. */
   written(): void {
     if (this.#pending === null) return;
     this.#pending = { ...this.#pending, tookMs: this.#clock.now() - this.#pending.since };
@@ -249,10 +254,8 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   inSync(assessment: Assessment): void {
     this.#endFailure();
     this.#wanted = describeWanted(assessment);
-    const hasNewMode = this.#reportModes(assessment);
+    this.#reportChange(assessment);
     this.#reportVipHolder(assessment);
-    if (this.#pending !== null && !hasNewMode) this.#reportRepair(this.#pending);
-    this.#pending = null;
     this.#ruleConflict.endAfterPeace();
   }
 
@@ -287,12 +290,11 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   flowsNotReset(error: unknown): void {
-    const text = error instanceof Error ? error.message : String(error);
-    if (this.#flowProblem === text) return;
-    this.#flowProblem = text;
-    this.#logger.warn(`${text}. Stale connections last until the next try, or until their clients time out`, {
-      code: findErrorCode(error),
-    });
+    this.#warnOnce(
+      'flows',
+      error,
+      'Stale connections last until the next try, or until their clients time out',
+    );
   }
 
   switchedOn({ name, advertised }: MissingSwitch): void {
@@ -351,16 +353,23 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   localClientsKept(): void {
-    this.#localClientsProblem = '';
+    this.#subjectToProblem.delete('local clients');
   }
 
   localClientsNotKept(error: unknown): void {
+    this.#warnOnce(
+      'local clients',
+      error,
+      'Connections of local clients may hang when a VIP leaves this node',
+    );
+  }
+
+  /** Said once while it stays the same. */
+  #warnOnce(subject: 'flows' | 'local clients', error: unknown, next: string): void {
     const text = error instanceof Error ? error.message : String(error);
-    if (this.#localClientsProblem === text) return;
-    this.#localClientsProblem = text;
-    this.#logger.warn(`${text}. Connections of local clients may hang when a VIP leaves this node`, {
-      code: findErrorCode(error),
-    });
+    if (this.#subjectToProblem.get(subject) === text) return;
+    this.#subjectToProblem.set(subject, text);
+    this.#logger.warn(`${text}. ${next}`, { code: findErrorCode(error) });
   }
 
   /** Said once while it cannot be known. */
@@ -398,6 +407,13 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     this.#logger.info(`vipnat works again after ${formatDuration(this.#clock.now() - this.#failure.since)}`);
     this.#failure = null;
     this.#events.record('AgentRecovered', 'vipnat works again');
+  }
+
+  /** Modes that are new, or else the rules that were written. */
+  #reportChange(assessment: Assessment): void {
+    const hasNewMode = this.#reportModes(assessment);
+    if (this.#pending !== null && !hasNewMode) this.#reportRepair(this.#pending);
+    this.#pending = null;
   }
 
   /** Answers whether any VIP has another balancing mode than before. */

@@ -14,7 +14,13 @@ import {
   isWhole,
   isUsable,
 } from '../../lib/keepalived/read.ts';
-import { type AddressPool, type VirtualIp, type Seat, parseAnchor } from '../../lib/api/vipnat.ts';
+import {
+  type AddressPool,
+  type VirtualIp,
+  type Seat,
+  parseAnchor,
+  mostSeatNodes,
+} from '../../lib/api/vipnat.ts';
 import {
   type Address,
   parseAddress,
@@ -133,7 +139,7 @@ export interface SeatsPlan {
   readonly seats: readonly PlannedSeat[];
   /** What is left out, and why: a sentence for each. */
   readonly problems: readonly string[];
-  /** The same by names: seats, and the first addresses of each, to clauses. */
+  /** The same by names: seats, and the first addresses of each, to clauses. Also seats that may name this node later. */
   readonly unheld: Readonly<Record<string, string>>;
 }
 
@@ -143,15 +149,27 @@ export interface SeatsPlan {
  */
 export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): SeatsPlan {
   const planning: Planning = { host, problems: [], unheld: new Map(), taken: new Set(), owners: new Map() };
-  const candidates = pools
+  const all = pools
     .flatMap((pool) =>
       (pool.status?.seats ?? []).map((seat) => ({ name: `${pool.metadata.name}/${seat.index}`, pool, seat })),
     )
-    .filter(({ seat }) => seat.nodes.includes(host.node))
     .sort((one, other) => (one.name < other.name ? -1 : 1));
+  const candidates = all.filter(({ seat }) => seat.nodes.includes(host.node));
   const seatToVirtualIps = groupAddresses(virtualIps);
   const seats = candidates.flatMap((candidate) => planSeat(planning, candidate, seatToVirtualIps));
+  for (const candidate of all.filter(({ seat }) => !seat.nodes.includes(host.node)))
+    foreseeSeat(planning, candidate);
   return { seats, problems: planning.problems, unheld: Object.fromEntries(planning.unheld) };
+}
+
+/**
+ * A seat that names as many nodes as it can may get this one later: the controller must know whether this one could hold it. Otherwise it would
+ * try the same nodes again and again.
+ */
+function foreseeSeat(planning: Planning, candidate: Candidate): void {
+  if (candidate.seat.nodes.length < mostSeatNodes) return;
+  const instance = planInstance({ ...planning, owners: new Map(planning.owners) }, candidate);
+  if ('problem' in instance) planning.unheld.set(candidate.name, instance.problem);
 }
 
 /** Of one seat's addresses: they go into one annotation, and who has more has one mistake. */

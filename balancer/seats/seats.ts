@@ -350,7 +350,7 @@ export class Seats {
     const own = { subnets: listSubnets(hostAddresses), alone: listAlone(hostAddresses, configured) };
     const plan = this.#plan(input, { ...own, onLink: this.#onLink });
     const now = this.#ports.clock.now();
-    const areNeeded = plan.problems.length > 0 || this.#onLink.length > 0;
+    const areNeeded = Object.keys(plan.unheld).length > 0 || this.#onLink.length > 0;
     if (!areNeeded || now - this.#routesReadAt < routesMs) return plan;
     this.#onLink = (await this.#ports.readOnLinkNetworks()).filter(isUsable);
     this.#routesReadAt = now;

@@ -78,7 +78,10 @@ function listNotes(view: SeatsView): string[] {
     ...view.nodes
       .filter(({ isLiving }) => isLiving)
       .flatMap(({ node, unheld }) =>
-        Object.entries(unheld).map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
+        Object.entries(unheld)
+          // A node also says it of seats that it may not hold now.
+          .filter(([name]) => view.seats.find(({ seat }) => seat === name)?.nodes.includes(node) !== false)
+          .map(([name, why]) => `${node} cannot hold ${name}: ${why}`),
       ),
     ...[...view.drained]
       .map(([pool, drained]) => ({ pool, text: formatDrained(drained) }))

@@ -11,24 +11,20 @@ import {
   vipChainName,
   type Change,
 } from '../../lib/dialect.ts';
-import { toolName } from '../../lib/kernel/port.ts';
-import { toCommandArguments } from '../../lib/iptables/diff.ts';
+import { nameOwnTable, toolName } from '../../lib/kernel/port.ts';
+import { toCommand } from '../../lib/iptables/diff.ts';
 import { modeToEntry } from '../../agent/decide/mode.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Config, isBalanced } from '../../config/options.ts';
 import { renderNftTable, printNftTable } from '../../lib/nft/vip-rules.ts';
 
-/** What the kernel's chains are for, as far as we hook into them. */
-const hookToComment = new Map([
+/** What chains are for: those of the kernel as far as vipnat hooks into them, and the base chains of vipnat's own table. */
+const chainToComment = new Map([
   ['PREROUTING', "Connections from other hosts and from pods, before kube-proxy's own rules:"],
   ['OUTPUT', 'Connections from this host itself:'],
   ['POSTROUTING', 'After routing, before packets leave this node:'],
   ['FORWARD', 'Before any rule that would drop them, on hosts with FORWARD policy DROP:'],
   ['INPUT', 'Before any rule that would let those replies pass:'],
-]);
-
-/** What the base chains of vipnat's own table are for. */
-const baseToComment = new Map([
   ['prerouting', 'Match connections from other hosts and from pods, by VIP address and port:'],
   ['output', 'The same for connections from this host:'],
   ['postrouting', "Replies must come back through this node, so its address replaces the client's:"],
@@ -38,7 +34,7 @@ const baseToComment = new Map([
 
 /**
  * Lines that a person can read, and run one by one: the plan as iptables commands, each group with the reason
- * for it, and every line that is no command a comment. They are not atomic; `--format restore` is.
+ * for it, and every line that is no command a comment. They are not atomic; `--format restore` is. Pasted again, they add nothing twice.
  */
 export function formatCommands(state: PlannedRules, node: string, screen: Screen = plainScreen): string {
   const { plan, decisions, missingSwitches, sourceRoutes, refused, observation } = state;
@@ -92,24 +88,29 @@ function byInterest(tables: readonly TablePlan[]): TablePlan[] {
 }
 
 /** In the script's order but for the rules, which read best chain by chain. */
-function formatNftTable({ changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
+function formatNftTable({ family, changes }: NftPlan, decisions: readonly VipDecision[]): string[] {
   const isDeletion = ({ kind }: NftChange) => kind === 'delete-chain' || kind === 'delete-set';
   const isRule = ({ kind }: NftChange) => kind === 'add-rule' || kind === 'flush-chain';
   const rules = Map.groupBy(changes.filter(isRule), ({ name }) => name);
-  const groups: (readonly [string, readonly NftChange[]])[] = [
-    ['A separate table:', changes.filter((change) => !isDeletion(change) && !isRule(change))],
-    ...[...rules].map(([name, own]) => [describeNftChain(name, decisions), own] as const),
-    ['Left over, and no longer used:', changes.filter(isDeletion)],
+  const toCommands = (group: readonly NftChange[]) => group.map(({ command }) => command);
+  const groups: (readonly [string, readonly string[]])[] = [
+    ['A separate table:', toCommands(changes.filter((change) => !isDeletion(change) && !isRule(change)))],
+    ...[...rules].map(([name, own]): [string, string[]] => [
+      describeNftChain(name, decisions),
+      // A script need not empty a new chain. A person may paste its rules again.
+      [...new Set([`flush chain ${nameOwnTable(family)} ${name}`, ...toCommands(own)])],
+    ]),
+    ['Left over, and no longer used:', toCommands(changes.filter(isDeletion))],
   ];
   return groups
     .filter(([, group]) => group.length > 0)
-    .flatMap(([title, group]) => ['', `# ${title}`, ...group.map(({ command }) => `nft '${command}'`)]);
+    .flatMap(([title, group]) => ['', `# ${title}`, ...group.map((command) => `nft '${command}'`)]);
 }
 
 function describeNftChain(name: string, decisions: readonly VipDecision[]): string {
   const decision = decisions.find(({ vip }) => vipChainName(vip) === name);
   return decision === undefined
-    ? (baseToComment.get(name) ?? 'Left over from before:')
+    ? (chainToComment.get(name) ?? 'Left over from before:')
     : describeVipChain(decision);
 }
 
@@ -124,7 +125,7 @@ function formatIptables(plan: IptablesPlan, decisions: readonly VipDecision[]): 
   return groups.flatMap((group) => [
     '',
     `# ${describeGroup(group, decisions)}`,
-    ...group.map((change) => `${tool} ${toCommandArguments(table, change)}`),
+    ...group.map((change) => toCommand(tool, table, change)),
   ]);
 }
 
@@ -132,25 +133,19 @@ function describeGroup(group: readonly Change[], decisions: readonly VipDecision
   const [first] = group;
   if (first === undefined) return '';
   if (first.kind === 'delete-chain') return 'Left over, and no longer used:';
-  const hook = hookToComment.get(first.chain);
+  const hook = chainToComment.get(first.chain);
   if (hook !== undefined) return hook;
   const decision = decisions.find(({ vip }) => vipChainName(vip) === first.chain);
   if (decision !== undefined) return describeVipChain(decision);
   if (group.every(({ kind }) => kind === 'reset-chain' || kind === 'delete')) return 'Left over from before:';
-  const base = sharedChainToBase.get(first.chain) ?? '';
-  return baseToComment.get(base) ?? 'Match new connections by VIP address and port:';
+  // `VIPNAT-INPUT` is for what `input` is for in vipnat's own table. `VIPNAT` is what both hooks of the nat table lead to.
+  const base = first.chain.slice('VIPNAT-'.length).toLowerCase();
+  return chainToComment.get(base) ?? 'Match new connections by VIP address and port:';
 }
 
 function describeVipChain(decision: VipDecision): string {
   return `${formatEndpoint(decision.vip)} ${modeToEntry[decision.mode].describe(decision)}:`;
 }
-
-/** Next to these there is the chain that both hooks of the nat table lead to. */
-const sharedChainToBase = new Map([
-  ['VIPNAT-POSTROUTING', 'postrouting'],
-  ['VIPNAT-FORWARD', 'forward'],
-  ['VIPNAT-INPUT', 'input'],
-]);
 
 /** `9 changes to nat, 3 to filter`. */
 export function countChanges(tables: readonly TablePlan[]): string {

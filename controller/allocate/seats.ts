@@ -1,5 +1,12 @@
 /** Which seats a pool has: who shall hold them, and by which numbers each is known. What is there stays as far as it can. */
-import { type AddressPool, type Seat, parseAnchor, anchorNumbers, toAnchor } from '../../lib/api/vipnat.ts';
+import {
+  type AddressPool,
+  type Seat,
+  parseAnchor,
+  anchorNumbers,
+  toAnchor,
+  mostSeatNodes,
+} from '../../lib/api/vipnat.ts';
 import {
   type AddressRange,
   type Family,
@@ -23,15 +30,19 @@ export interface SeatsRequest {
   readonly findGiven: (family: Family) => string | null;
   /** Names of the nodes that may hold them. */
   readonly nodes: readonly string[];
+  readonly judgeNode: JudgeNode;
   /** Seats of other pools: of two that have a number, that of the younger pool gets another one. */
   readonly others: Readonly<Record<'older' | 'younger', readonly Seat[]>>;
   /** VRIDs that others on the network use. */
   readonly reservedVrids: ReadonlySet<number>;
 }
 
+/** What nodes say of the seat of an index: that they hold it, could hold it, or neither. */
+type JudgeNode = (node: string, index: number) => 'holds' | 'able' | 'unable';
+
 /** The seats of both families, by their indexes. Fewer than the pool asks for where no VRID is free. */
 export function assignSeats(request: SeatsRequest): Seat[] {
-  const { pool, ranges, isUsed, nodes } = request;
+  const { pool, ranges, isUsed } = request;
   const before = listReadable(pool.status?.seats ?? []);
   const indexes = new Set(before.map(({ index }) => index));
   const seats = families.flatMap((family) => {
@@ -41,8 +52,7 @@ export function assignSeats(request: SeatsRequest): Seat[] {
     return numberSeats(request, family, [...stay, ...added]);
   });
   return orderNodes(
-    pool.metadata.name,
-    nodes,
+    request,
     seats.sort((one, other) => one.index - other.index),
   );
 }
@@ -155,14 +165,15 @@ function keepNetwork(text: string, { ranges, findGiven }: SeatsRequest, family: 
  * place says who holds a seat, the second who gets it then. A node keeps its place unless it has it more often than its share. keepalived
  * does not preempt, so a new order moves no address.
  */
-export function orderNodes(pool: string, nodes: readonly string[], seats: readonly Seat[]): Seat[] {
-  const known = new Set(nodes);
-  const before = seats.map((seat) => seat.nodes.filter((node) => known.has(node)));
-  // Each node is hashed once for a seat: a thousand nodes cost milliseconds.
-  const ranked = seats.map(({ index }) => rankNodes(nodes, `${pool}/${index}`));
+export function orderNodes(
+  { pool, nodes, judgeNode }: Pick<SeatsRequest, 'pool' | 'nodes' | 'judgeNode'>,
+  seats: readonly Seat[],
+): Seat[] {
+  const ranked = seats.map((seat) => limitNodes(seat, rankNodes(nodes, pool, seat), judgeNode));
+  const before = seats.map((seat, at) => seat.nodes.filter((node) => ranked[at]?.includes(node)));
   const orders = seats.map(() => new Set<string>());
   const share = Math.ceil(seats.length / Math.max(1, nodes.length));
-  for (let place = 0; place < nodes.length; place += 1) {
+  for (let place = 0; place < Math.min(nodes.length, mostSeatNodes); place += 1) {
     const nodeToCount = new Map<string, number>();
     for (const [at, order] of orders.entries()) {
       const kept = before[at]?.[place];
@@ -175,8 +186,32 @@ export function orderNodes(pool: string, nodes: readonly string[], seats: readon
   return seats.map((seat, at) => ({ ...seat, nodes: [...(orders[at] ?? [])] }));
 }
 
-function rankNodes(nodes: readonly string[], seat: string): string[] {
-  const ranked = nodes.map((node) => ({ node, rank: hashToNumber(`${seat} ${node}`) }));
+/** With fewer able nodes, a seat gets others for those that are not. With more it waits: they may come back, and one may hold the seat. */
+const fewAble = 4;
+
+/**
+ * Of all nodes those that a seat names, by their rank. It keeps who holds it and whom it has named, takes able ones next, and others only where
+ * it has room.
+ */
+function limitNodes({ index, nodes }: Seat, ranked: readonly string[], judge: JudgeNode): readonly string[] {
+  if (ranked.length <= mostSeatNodes) return ranked;
+  const isAble = (node: string) => judge(node, index) !== 'unable';
+  const known = new Set(ranked);
+  const before = nodes.filter((node) => known.has(node));
+  const isKept = before.slice(0, mostSeatNodes).filter(isAble).length >= fewAble;
+  const inTurn = [
+    ...before.filter((node) => judge(node, index) === 'holds'),
+    ...(isKept ? before : before.filter(isAble)),
+    ...ranked.filter(isAble),
+    ...[...before, ...ranked],
+  ];
+  const chosen = new Set([...new Set(inTurn)].slice(0, mostSeatNodes));
+  return ranked.filter((node) => chosen.has(node));
+}
+
+/** Each node is hashed once for a seat: a thousand nodes cost milliseconds. */
+function rankNodes(nodes: readonly string[], { metadata: { name } }: AddressPool, { index }: Seat): string[] {
+  const ranked = nodes.map((node) => ({ node, rank: hashToNumber(`${name}/${index} ${node}`) }));
   return ranked.sort((one, other) => one.rank - other.rank).map(({ node }) => node);
 }
 

@@ -194,9 +194,9 @@ export class CandidateNodes {
     return living === 0 || clauses.length < living ? null : clauses;
   }
 
-  /** The candidates that cannot hold a seat, or an address of it, as `NODE: WHY`; in the order of their names. */
+  /** The nodes of a seat that cannot hold it, or an address of it, as `NODE: WHY`; in the order of their names. */
   listUnheld(pool: string, seat: number, address: string | null = null): readonly string[] {
-    return this.#listUnable(pool).flatMap(({ node, unheld }) => {
+    return this.#listOfSeat(this.#listUnable(pool), pool, seat).flatMap(({ node, unheld }) => {
       const why = unheld?.[`${pool}/${seat}`] ?? unheld?.[address ?? ''];
       return why === undefined ? [] : [`${node}: ${why}`];
     });

@@ -130,11 +130,13 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
     drained: unable.map((node) => ({ node, seat: null })),
     ...{ seat: null, isAble },
   });
+  const judgeNode = (node: string, index: number) =>
+    judgeSeatNode(`${pool.metadata.name}/${index}`, view.livingReports.get(node));
   const seats =
     refusal !== null
-      ? orderNodes(pool.metadata.name, nodes, before)
+      ? orderNodes({ pool, nodes, judgeNode }, before)
       : assignSeats({
-          ...{ pool, ranges, nodes, reservedVrids: view.reservedVrids },
+          ...{ pool, ranges, nodes, judgeNode, reservedVrids: view.reservedVrids },
           isUsed: findUsedSeats(pool, view),
           findGiven: (family) => findGiven(pool, family, view),
           others: listOthers(pool, view),
@@ -143,6 +145,12 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
     ...seat,
     nodes: dropDrained(seat.nodes, { drained, seat: seat.index, isAble }),
   }));
+}
+
+/** What a node says of a seat, by its name. */
+function judgeSeatNode(seat: string, report: NodeReport | undefined): 'holds' | 'able' | 'unable' {
+  if (report?.seats.includes(seat) === true) return 'holds';
+  return (report?.mode ?? 'none') !== 'none' && report?.unheld?.[seat] === undefined ? 'able' : 'unable';
 }
 
 /** Whether a node says that it can serve nobody. The first report of a new Lease says so, too, and that nothing is programmed. */

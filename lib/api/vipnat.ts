@@ -353,6 +353,9 @@ const labelSelector = z.object({
 /** Which objects are meant, by their labels. */
 export type LabelSelector = z.output<typeof labelSelector>;
 
+/** How many nodes may hold one seat: a pool's status goes to every node, and etcd takes 1.5 MB. */
+export const mostSeatNodes = 16;
+
 /** A VRRP instance. The controller names seats, the balancers hold them. An older controller wrote some with fewer fields. */
 const seat = z
   .object({
@@ -370,8 +373,11 @@ const seat = z
     network: z._default(z.string(), '').register(strict, {
       description: 'Adverts go to the network of this address.',
     }),
-    /** The names of the nodes that may hold it, the one that shall first. */
-    nodes: z.array(z.string()),
+    /** The names of the nodes that may hold it, the one that shall first. An older controller named all of the pool. */
+    nodes: z.array(z.string()).register(strict, {
+      maxItems: mostSeatNodes,
+      description: 'The nodes that may hold it, in order.',
+    }),
   })
   .register(strict, { required: ['index', 'anchor', 'vrid', 'network', 'nodes'] });
 

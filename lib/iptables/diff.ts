@@ -174,14 +174,23 @@ export function toRestoreLines(table: string, changes: readonly Change[]): strin
   return [`*${table}`, ...changes.map(toRestoreLine), 'COMMIT'];
 }
 
-/** The same change as arguments of a plain iptables command, to be read or run by a person. */
-export function toCommandArguments(table: string, change: Change): string {
-  const arguments_ =
-    change.kind === 'reset-chain' ? `${change.exists ? '-F' : '-N'} ${change.chain}` : toRestoreLine(change);
+/** The same change as a line of a shell, to be read or run by a person. Run again, it adds nothing that is there. */
+export function toCommand(tool: string, table: string, change: Change): string {
+  const toLine = (arguments_: string) => `${tool} -t ${table} ${quoteArguments(arguments_)}`;
+  if (change.kind === 'reset-chain') {
+    const flush = toLine(`-F ${change.chain}`);
+    return change.exists ? flush : `${toLine(`-N ${change.chain}`)} 2>/dev/null || ${flush}`;
+  }
+  const line = toRestoreLine(change);
+  const check = change.kind === 'insert' ? `${toLine(line.replace('-I', '-C'))} 2>/dev/null || ` : '';
+  return `${check}${toLine(line)}`;
+}
+
+function quoteArguments(line: string): string {
   // Brackets are patterns to a shell: IPv6 destinations are quoted.
-  const plain = arguments_.replaceAll(/(\[[0-9a-f:.]+\]:\d+)/g, "'$1'");
+  const plain = line.replaceAll(/(\[[0-9a-f:.]+\]:\d+)/g, "'$1'");
   // A rule that somebody else wrote can say anything.
-  return `-t ${table} ${isPlain(plain) ? plain : quoteWords(splitRule(arguments_))}`;
+  return isPlain(plain) ? plain : quoteWords(splitRule(line));
 }
 
 /** Whether a shell takes it for words, with or without quotes, and for nothing more. */

@@ -1,6 +1,6 @@
 import type { Family } from '../../../lib/net.ts';
 import type { IptablesDialect } from '../../../lib/kernel/port.ts';
-import { type FakeTable, type FakeChain, targetOf } from './tables.ts';
+import { type FakeTable, type FakeChain, targetOf, copyTable } from './tables.ts';
 import { splitWords, type Word, normaliseRule } from './rule-text.ts';
 import { targetToOptions, natTargets } from './extensions.ts';
 
@@ -46,6 +46,8 @@ const commands: Readonly<Record<string, Command>> = {
       : insertRule(target, chain, words.slice(1), index);
   },
   '-D': deleteRule,
+  '-C': (target, chain, words) =>
+    deleteRule({ ...target, table: copyTable(target.table) }, chain, words) && false,
   '-N': ({ table }, name) => {
     if (table.has(name)) throw new Refusal(1, 'Chain already exists.');
     return declareChain(table, [name, '-']);

@@ -109,7 +109,11 @@ const objects: SeatObjects = {
   leases: [
     makeLease('w1', ['default/0', 'default/1', 'default/10'], {
       inUse: ['10.0.9.30'],
-      unheld: { 'default/2': '10.0.9.12 is in no subnet of this host (it has eth0)' },
+      unheld: {
+        'default/0': '10.0.9.10 is in no subnet of this host (it has eth0)',
+        // It may not hold this one now.
+        'default/2': '10.0.9.10 is in no subnet of this host (it has eth0)',
+      },
     }),
     makeLease('w2', ['default/10']),
     makeLease('w3', ['default/2'], { agoMs: 600_000 }),
@@ -129,7 +133,7 @@ default/10  w1 and w2          0  w1, w2, w3, w4
 w3 has said nothing for 10m00s
 w4 can serve no Service: it holds no seat
 another host on the network of w1 answers for 10.0.9.30
-w1 cannot hold default/2: 10.0.9.12 is in no subnet of this host (it has eth0)
+w1 cannot hold default/0: 10.0.9.10 is in no subnet of this host (it has eth0)
 drained in pool default: w4
 default/1: another node comes first. To move them: vipnat seats rebalance
 `);
@@ -175,7 +179,7 @@ default/1: another node comes first. To move them: vipnat seats rebalance
           mode: 'direct',
           secondsSinceRenewal: 3,
           addressesInUse: ['10.0.9.30'],
-          cannotHold: [{ name: 'default/2' }],
+          cannotHold: [{ name: 'default/0' }, { name: 'default/2' }],
         },
         { node: 'w2' },
         { node: 'w3', secondsSinceRenewal: 600 },

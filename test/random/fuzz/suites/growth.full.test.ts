@@ -4,7 +4,7 @@ import { readCaptures } from '../engine/captures.ts';
 import * as z from 'zod/mini';
 import { parseSave, parseRule, splitRule, hasSameIptablesMeaning } from '../../../../lib/iptables/rules.ts';
 import { readIptablesProxy, kubernetesService } from '../../../../lib/kube-proxy/read.ts';
-import { toCommandArguments, toRestoreLines } from '../../../../lib/iptables/diff.ts';
+import { toCommand, toRestoreLines } from '../../../../lib/iptables/diff.ts';
 import { hasSameNftMeaning, hasSameDeclaration, parseNftTable } from '../../../../lib/nft/table.ts';
 import { vips } from '../generate/tables.ts';
 import { readNftInstalled } from '../../../../lib/nft/vip-rules.ts';
@@ -113,7 +113,8 @@ const readers: Readonly<Record<string, (text: string) => unknown>> = {
   rule: parseRule,
   'rule, words': splitRule,
   'rule, meaning': (text) => hasSameIptablesMeaning(text, `${text} `),
-  'rule, as a command': (text) => toCommandArguments('nat', { kind: 'delete', chain: 'OUTPUT', rule: text }),
+  'rule, as a command': (text) =>
+    toCommand('iptables', 'nat', { kind: 'delete', chain: 'OUTPUT', rule: text }),
   'rule, in a script': (text) => toRestoreLines('nat', [{ kind: 'delete', chain: 'OUTPUT', rule: text }]),
   'nft rule, meaning': (text) => hasSameNftMeaning(text, `${text} `),
   'nft set, meaning': (text) => hasSameDeclaration(text, `${text} `),

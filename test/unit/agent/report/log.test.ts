@@ -85,6 +85,17 @@ describe('a bad night, in lines', () => {
     expect(await linesAfter(2000)).toEqual([line]);
   });
 
+  test('kube-proxy is back before the rules without it are verified: both changes are told', async () => {
+    agent.kernel.faults.beforeApply(() => {
+      run(`*nat\n${kubeProxyHook}\nCOMMIT\n`);
+    });
+    run('*nat\n-F PREROUTING\nCOMMIT\n');
+    expect(await linesAfter(2000)).toEqual([
+      `info 10.0.0.50:6443 changes mode, service-chain -> ${direct}: packets do not reach kube-proxy's rules: nat PREROUTING has no jump to KUBE-SERVICES (took 0 ms)`,
+      `info 10.0.0.50:6443 changes mode, direct -> service-chain: ${liveChain} (took 0 ms)`,
+    ]);
+  });
+
   test('somebody flushes the whole nat table, kube-proxy is back an hour later', async () => {
     run('*nat\n-F\nCOMMIT\n');
     expect(await linesAfter(3_600_000)).toEqual([

@@ -122,6 +122,12 @@ describe('the seats of a node', () => {
     expect(found.problems).toEqual([
       expect.stringContaining(`this node does not hold seat default/0: ${problem}`),
     ]);
+    // A seat that names sixteen others may name this node later.
+    const others = Array.from({ length: 16 }, (_, at) => `other-${at}`);
+    const look = (count: number) =>
+      plan([makePool('default', [makeSeat(0, network, others.slice(0, count))], spec)]);
+    expect(look(16)).toEqual({ seats: [], problems: [], unheld: found.unheld });
+    expect(look(15).unheld).toEqual({});
   });
 
   test.each([

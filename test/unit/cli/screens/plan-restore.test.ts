@@ -25,27 +25,22 @@ describe('the plan as restore scripts', () => {
     expect(text.match(/^# ip6?tables.*$/gm)).toEqual([head]);
   });
 
-  test('of two families is no one stream, and says how to have each', () => {
-    expect(() => formatRestore(planOffline(offline))).toThrow(
-      expect.objectContaining({
-        code: 'CONFIG_INVALID',
-        message:
-          '--format restore prints the input of one tool, but this plan is for iptables-nft-restore and ip6tables-nft-restore. Add --family ipv4, then --family ipv6',
-      }),
-    );
-  });
-
-  test('of two backends is none either: what is left in the other one goes by a tool of its own', () => {
+  test('of two families, or of two backends, is no one stream, and says how to have each', () => {
     const inNft = selectFamily(planOffline(offline), 'ipv4');
     const inLegacy = selectFamily(planOffline({ ...offline, iptables: 'legacy' }), 'ipv4');
     const transactions = [...inNft.plan.transactions, ...inLegacy.plan.transactions];
-    expect(() => formatRestore({ ...inNft, plan: { tables: [], transactions } })).toThrow(
-      expect.objectContaining({
-        code: 'CONFIG_INVALID',
-        message:
-          '--format restore prints the input of one tool, but this plan is for iptables-nft-restore and iptables-legacy-restore. Use --format commands, or give each input of --json to its tool',
-      }),
-    );
+    for (const [state, tools] of [
+      [planOffline(offline), 'ip6tables-nft-restore. Add --family ipv4, then --family ipv6'],
+      [
+        { ...inNft, plan: { tables: [], transactions } },
+        'iptables-legacy-restore. Use --format commands, or give each input of --json to its tool',
+      ],
+    ] as const) {
+      const message = `--format restore prints the input of one tool, but this plan is for iptables-nft-restore and ${tools}`;
+      expect(() => formatRestore(state)).toThrow(
+        expect.objectContaining({ code: 'CONFIG_INVALID', message }),
+      );
+    }
   });
 
   test('of our own tables in two families is one: nft reads both', () => {

@@ -12,18 +12,27 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 const offline: Config = { ...ordinaryConfig, proxyMode: 'iptables' };
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
 
-/** Runs printed commands one by one as a person would: each line is a script of its own. */
-function runCommands(kernel: FakeKernel, text: string): void {
-  for (const line of text.split('\n').filter((each) => each !== '' && !each.startsWith('#'))) {
-    const [, six, backend, table, command = ''] =
-      /^ip(6?)tables-(nft|legacy) -t (\w+) (.*)$/.exec(line.replaceAll("'", '')) ?? [];
-    if (backend !== 'nft' && backend !== 'legacy') throw new Error(`no command: ${line}`);
-    kernel.run(six === '6' ? 'ipv6' : 'ipv4', backend, `*${table ?? ''}\n${command}\nCOMMIT\n`);
-  }
+/** Runs printed commands one by one as a shell does: it goes on after one that fails, and runs what is behind || then. */
+function runCommands(kernel: FakeKernel, text: string): string[] {
+  const runs = (command: string) => {
+    const [, nft] = /^nft '(.*)'$/.exec(command) ?? [];
+    const [, six, backend, table, line = ''] =
+      /^ip(6?)tables-(nft|legacy) -t (\w+) (.*)$/.exec(command.replaceAll("'", '')) ?? [];
+    try {
+      if (nft !== undefined) kernel.runNft(`${nft}\n`);
+      else if (backend !== 'nft' && backend !== 'legacy') return false;
+      else kernel.run(six === '6' ? 'ipv6' : 'ipv4', backend, `*${table ?? ''}\n${line}\nCOMMIT\n`);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const lines = text.split('\n').filter((each) => each !== '' && !each.startsWith('#'));
+  return lines.filter((line) => !line.split(' 2>/dev/null || ').some(runs));
 }
 
 describe('the plan as commands', () => {
-  test('run one by one, does what the transactions do', async () => {
+  test('run one by one, does what the transactions do, and the same when somebody pastes it again', async () => {
     const config = { ...ordinaryConfig, vips: [...ordinaryConfig.vips, toEndpoint('[fd00::50]:6443')] };
     const endpoints = [...three, toEndpoint('[fd00:77::11]:6443')];
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
@@ -31,10 +40,30 @@ describe('the plan as commands', () => {
     await applyPlan(kernel, (await lookOnce(kernel, { ...config, iptables: 'legacy', endpoints })).plan);
     kernel.run('ipv4', 'nft', '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -j ACCEPT\n-A OUTPUT -j VIPNAT\nCOMMIT\n');
 
-    const state = await lookOnce(kernel, { ...config, endpoints });
-    runCommands(kernel, formatCommands(state, 'master-1'));
+    const text = formatCommands(await lookOnce(kernel, { ...config, endpoints }), 'master-1');
+    expect(runCommands(kernel, text)).toEqual([]);
+    expect((await lookOnce(kernel, { ...config, endpoints })).plan.tables).toEqual([]);
+    // Only what is gone already cannot be deleted again.
+    expect(runCommands(kernel, text).filter((line) => !/ -[DFX] /.test(line))).toEqual([]);
     expect((await lookOnce(kernel, { ...config, endpoints })).plan.tables).toEqual([]);
   });
+
+  test.each<Partial<Config>>([{}, { iptables: 'none', proxyMode: 'none', endpoints: three }])(
+    'of a host that nobody has read, pasted twice, adds nothing twice: %j',
+    (parts) => {
+      const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+      const text = formatCommands(planOffline({ ...offline, ...parts }), 'master-1');
+      const show = () => [
+        kernel.show('ipv4', 'nft'),
+        parts.iptables === 'none' ? kernel.showNft('ipv4') : '',
+      ];
+      expect(runCommands(kernel, text)).toEqual([]);
+      const once = show();
+      expect(once.join('')).toContain('vipnat:');
+      expect(runCommands(kernel, text)).toEqual([]);
+      expect(show()).toEqual(once);
+    },
+  );
 
   test('begins with the node, kube-proxy, the way of each VIP and the reason', async () => {
     const state = await lookOnce(restoreCaptures(['iptables-nft-save.three-endpoints.txt']), ordinaryConfig);
@@ -44,31 +73,23 @@ describe('the plan as commands', () => {
     ]);
   });
 
-  test('ends with a count of its changes, and says that nothing was written', () => {
+  test('shows nat first, gives each chain its reason, and ends with a count of changes: none was written', () => {
+    const { plan } = planOffline(offline);
     const text = formatCommands(planOffline(offline), 'master-1');
-    const counts = planOffline(offline).plan.tables.map(({ changes }) => changes.length);
-    expect(text.trimEnd().split('\n').at(-1)).toBe(
-      `# ${counts[1] ?? 0} changes to nat, ${counts[0] ?? 0} to filter. Nothing was written.`,
-    );
-  });
-
-  test('shows nat before filter: that is where the packets of the VIP go', () => {
-    const text = formatCommands(planOffline(offline), 'master-1');
-    expect(text.indexOf('-t nat')).toBeLessThan(text.indexOf('-t filter'));
-  });
-
-  test('gives each chain its reason', () => {
-    const text = formatCommands(planOffline(offline), 'master-1');
-    for (const reason of [
+    const reasons = [
       "# 10.0.0.50:6443 goes through kube-proxy's service chain of default/kubernetes:",
       '# Match new connections by VIP address and port:',
       "# Replies must come back through this node, so its address replaces the client's:",
-      '# Accept balanced connections in both directions:',
       "# Connections from other hosts and from pods, before kube-proxy's own rules:",
       '# Connections from this host itself:',
-    ]) {
-      expect(text).toContain(`\n${reason}\niptables-nft -t `);
-    }
+      '# After routing, before packets leave this node:',
+      '# Accept balanced connections in both directions:',
+      '# Before any rule that would drop them, on hosts with FORWARD policy DROP:',
+    ];
+    expect(text.split('\n').filter((line, at) => at > 1 && line.startsWith('# '))).toEqual([
+      ...reasons,
+      `# ${plan.tables[1]?.changes.length} changes to nat, ${plan.tables[0]?.changes.length} to filter. Nothing was written.`,
+    ]);
   });
 
   test.each<[string, Partial<Config>, string]>([

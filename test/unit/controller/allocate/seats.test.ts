@@ -2,7 +2,7 @@ import { type SeatsRequest, assignSeats } from '../../../../controller/allocate/
 import type { Seat, AddressPool } from '../../../../lib/api/vipnat.ts';
 import { makePool } from '../../../support/fakes/seat-objects.ts';
 import { parseRange } from '../../../../lib/net.ts';
-import { test, expect } from '@jest/globals';
+import { describe, test, expect } from '@jest/globals';
 
 type Parts = Partial<SeatsRequest> & {
   readonly before?: readonly Seat[];
@@ -13,7 +13,7 @@ function assign({ before = [], spec = {}, ...others }: Parts = {}) {
   const pool = makePool('pool', before, { addresses: ['10.0.9.10-10.0.9.99'], seats: 4, ...spec });
   return assignSeats({
     ...{ pool, ranges: pool.spec.addresses.map(parseRange).filter((range) => range !== null) },
-    ...{ isUsed: () => false, findGiven: () => null, nodes: ['node-1', 'node-2'] },
+    ...{ isUsed: () => false, findGiven: () => null, nodes: ['node-1', 'node-2'], judgeNode: () => 'able' },
     ...{ others: { older: [], younger: [] }, reservedVrids: new Set(), ...others },
   });
 }
@@ -137,4 +137,62 @@ test('seats that are too many stay while somebody sits there, also of a family t
     assign({ before, spec, isUsed }).map(({ index }) => index);
   expect(indexes({ seats: 2 })).toEqual([0, 1, 3]);
   expect(indexes({ seats: 1, addresses: ['fd00:9::/120'] })).toEqual([3, 4]);
+});
+
+const many = Array.from({ length: 500 }, (_, at) => `node-${String(at).padStart(3, '0')}.`.padEnd(48, 'x'));
+
+test('500 nodes with long names and 64 seats make a status below 64 kB, and a node that comes changes nothing', () => {
+  const spec = { addresses: ['10.0.9.0/24', 'fd00:1234:5678:9abc:def0:1234:5678:0/120'], seats: 32 };
+  const seats = assign({ spec, nodes: many });
+  expect(seats).toHaveLength(64);
+  // Room for three conditions of the pool.
+  expect(JSON.stringify({ seats }).length).toBeLessThan(61_000);
+  expect(count(seats.map(({ nodes }) => nodes[0]))).toEqual(Array.from({ length: 64 }, () => 1));
+  expect(assign({ spec, before: seats, nodes: [...many, 'node-500'] })).toEqual(seats);
+  const [gone] = seats[0]?.nodes ?? [];
+  const after = assign({ spec, before: seats, nodes: many.filter((node) => node !== gone) });
+  for (const { nodes } of after) expect(new Set(nodes).size).toBe(16);
+});
+
+describe('of 500 nodes a seat names', () => {
+  const known = many.slice(0, 16);
+  const others = many.slice(100, 120);
+  const [last = ''] = many.slice(-1);
+  /** Which 16 it names that named some before, where some are able, and one may hold it. */
+  const look = (before: readonly string[], able: readonly string[], holder?: string) => {
+    const judgeNode = (node: string) => (able.includes(node) ? 'able' : node === holder ? 'holds' : 'unable');
+    const parts: Parts = { spec: { seats: 1 }, nodes: many, judgeNode };
+    const seats = assign({
+      ...parts,
+      before: assign(parts).map((seat) => ({ ...seat, nodes: [...before] })),
+    });
+    expect(assign({ ...parts, before: seats })).toEqual(seats);
+    expect(seats[0]?.nodes).toHaveLength(16);
+    return seats[0]?.nodes ?? [];
+  };
+
+  test('the same while 4 are able, and others for those that are not when only 3 are', () => {
+    expect(look(known, [...known.slice(0, 4), ...others])).toEqual(known);
+    const replaced = look(known, [...known.slice(0, 3), ...others]);
+    expect(replaced.slice(0, 3)).toEqual(known.slice(0, 3));
+    for (const node of [...replaced.slice(3), ...look(known, others)]) expect(others).toContain(node);
+  });
+
+  test('the few that run a balancer; while none does, the same', () => {
+    const few = [many[7], many[300], last].map(String);
+    for (const before of [[], known]) expect(look(before, few)).toEqual(expect.arrayContaining(few));
+    expect(look(known, [])).toEqual(known);
+  });
+
+  test('the one that holds it, also after a controller that named all', () => {
+    const without = many.slice(0, -1);
+    expect(look(many, without)).toEqual(known);
+    expect(look(many, without, last)).toEqual(expect.arrayContaining([...many.slice(0, 15), last]));
+  });
+});
+
+test('16 nodes keep their places, able or not', () => {
+  const nodes = many.slice(0, 16);
+  const seats = assign({ nodes });
+  expect(assign({ nodes, before: seats, judgeNode: () => 'unable' })).toEqual(seats);
 });

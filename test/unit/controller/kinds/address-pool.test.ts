@@ -71,6 +71,19 @@ describe('an AddressPool', () => {
     },
   );
 
+  test('of 20 nodes names 16: the one that holds the seat, and those that could, before others', () => {
+    const names = Array.from({ length: 20 }, (_, at) => `node-${at + 10}`);
+    const seats = [makeSeat(0, '10.0.9.10', names)];
+    const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats } })];
+    const reports = [
+      makeReport('node-26', 1, { seats: [], unheld: { 'pool/0': 'it has no such subnet' } }),
+      makeReport('node-28', 1, { seats: [] }),
+      makeReport('node-29', 1, { mode: 'none', seats: ['pool/0'], programmed: {} }),
+    ];
+    const [seat] = readSeats({ pools, nodes: names.map((name) => makeNode(name)), reports });
+    expect(seat?.nodes.toSorted()).toEqual([...names.slice(0, 14), 'node-28', 'node-29']);
+  });
+
   test.each([
     ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
     ['that is refused', {}, { reuseAfter: 'soon' }],
@@ -136,7 +149,8 @@ describe('an AddressPool', () => {
     const unheld = { 'pool/0': '10.0.9.10 needs the interface eth9, which has no IPv4 address here' };
     const seat = makeSeat(0, '10.0.9.10', ['node-1', 'node-2']);
     const pools = [makePool('pool', { addresses: ['10.0.9.10'], seats: 1 }, { status: { seats: [seat] } })];
-    const nodes = [makeNode('node-1'), makeNode('node-2')];
+    // The last one is none of the seat.
+    const nodes = ['node-1', 'node-2', 'node-3'].map((name) => makeNode(name));
     const look = (...reports: NodeReport[]) => {
       const body = getWrite(decide({ pools, nodes, reports }, of)).body as {
         status: { conditions: { type: string }[] };
@@ -152,7 +166,8 @@ describe('an AddressPool', () => {
     });
 
     test('is seated where another one can, and names those that cannot', () => {
-      expect(look(makeReport('node-1', 1, { unheld }), makeReport('node-2', 1))).toMatchObject({
+      const reports = [makeReport('node-1', 1, { unheld }), makeReport('node-2', 1)];
+      expect(look(...reports, makeReport('node-3', 1, { unheld }))).toMatchObject({
         ...{ status: 'True', reason: 'SomeNodesCannot' },
         message: `Some nodes cannot hold the seat pool/0. node-1: ${unheld['pool/0']}.`,
       });
