@@ -248,6 +248,8 @@ export interface SessionOptions {
   readonly pace: TokenQueue;
   /** A request goes to a unit. */
   readonly onCall: () => void;
+  /** An older device of the same units and cluster, by its name: their objects are the same. Null for none. */
+  readonly rival: string | null;
 }
 
 /** This process leads no more: nothing was sent. */
@@ -286,18 +288,24 @@ export class DeviceSession {
   }
 
   /**
-   * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
+   * Reads the credentials again, and answers whether they are others. These are used from now on: nobody may use the driver meanwhile.
    * @throws VipnatError as `open`
    */
-  async renew(): Promise<void> {
+  async renew(): Promise<boolean> {
     const { client, namespace } = this.#options;
     const credentials = await readCredentials(client, namespace, this.#device);
-    if (JSON.stringify(credentials) !== JSON.stringify(this.#credentials)) this.#driver = null;
+    const areOther = JSON.stringify(credentials) !== JSON.stringify(this.#credentials);
+    if (areOther) this.#driver = null;
+    return areOther;
   }
 
   async #open(): Promise<LoadBalancerDriver> {
-    const { client, namespace, clock, findDriver, pace, writeMs, onCall } = this.#options;
+    const { client, namespace, clock, findDriver, pace, writeMs, onCall, rival } = this.#options;
     const { metadata, spec } = this.#device;
+    if (rival !== null)
+      throw invalid(
+        `the LoadBalancerDevice ${rival} has a unit of ${metadata.name} and the same spec.cluster. Use another cluster or other units`,
+      );
     const { driver, cluster, units, options } = spec;
     this.#credentials = await readCredentials(client, namespace, this.#device);
     const create = await findDriver(driver);
