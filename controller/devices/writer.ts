@@ -15,6 +15,10 @@ import {
   NotLeadingError,
   describeFailure,
   describeState,
+  type SeenUnits,
+  readUnits,
+  forgetLacking,
+  isNewlyBehind,
   dropFormerFinalizer,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
@@ -212,8 +216,7 @@ export class DeviceWriter {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
       this.#describe(error);
-      // Who comes back, and cannot tell what it has, is compared.
-      if (this.#seen !== null) this.#seen = { ...this.#seen, lacking: [] };
+      this.#seen = forgetLacking(this.#seen);
       // Other credentials, or another CA, may help with any of them.
       await this.#renew();
       this.#report({ units: [], foreignChanges: [], isReady: false, ...failure });
@@ -377,10 +380,7 @@ export class DeviceWriter {
     const { clock } = this.#options;
     const { uid } = held.id;
     const { balancer, problem, remark, gated } = wanted;
-    if (balancer === null) {
-      this.#notify(uid, { problem, remark });
-      return { kind: 'again', afterMs: unrestMs };
-    }
+    if (balancer === null) return await this.#haveNothing(held, wanted, call);
     if (held.isDue(balancer)) {
       // Before the first call: nobody else gets the address from now on.
       held.begin(balancer, clock.now());
@@ -395,6 +395,19 @@ export class DeviceWriter {
     if (held.isDraining) this.#reportDrains();
     const isUnrest = held.isDraining || problem !== null;
     return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
+  }
+
+  /** What can be served no longer goes; the Service's status keeps the address, so that nobody else gets it. */
+  async #haveNothing(
+    held: HeldBalancer,
+    { problem, remark, gated }: Wanted,
+    call: Call,
+  ): Promise<TurnResult> {
+    const isLeft = held.isThere && problem?.reason === 'NotSupported';
+    const result = isLeft ? await this.#clear(held, call) : null;
+    if (result !== null && held.isThere) return result;
+    this.#notify(held.id.uid, { problem, remark, gated });
+    return { kind: 'again', afterMs: unrestMs };
   }
 
   /** Between two checks of the device, for those who watch a rollout. */
@@ -477,29 +490,6 @@ export class DeviceWriter {
 
 /** Members that drain, and addresses that others have, are checked so often. */
 const unrestMs = 10_000;
-
-/** Units of a device, at a look. */
-interface SeenUnits {
-  /** The one that was active last; null for none yet. */
-  readonly active: string | null;
-  /** Those that answer, and do not say that they have everything. */
-  readonly lacking: readonly string[];
-  /** The active one says that it lacks something. */
-  readonly isEmpty: boolean;
-}
-
-function readUnits(units: DeviceState['units'], before: SeenUnits | null): SeenUnits {
-  const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
-  const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
-  const active = answering.find(({ role }) => role === 'active');
-  return { active: active?.unit ?? before?.active ?? null, lacking, isEmpty: active?.isInSync === false };
-}
-
-/** Another unit is active, which may have missed changes; or one lacks something that did not before. */
-function isNewlyBehind(before: SeenUnits, now: SeenUnits): boolean {
-  const isOther = before.active !== null && before.active !== now.active;
-  return isOther || now.lacking.some((unit) => !before.lacking.includes(unit));
-}
 
 /** How a device is called in one turn. */
 interface Call {

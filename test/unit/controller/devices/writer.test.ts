@@ -45,13 +45,10 @@ const deeds: Steps = {
     for (const list of addresses.join(' ').split(' | '))
       world.put('endpointSlices', makeSlice(key, split(list)));
   },
-  /** `service apps/b {…}`: with such metadata. */
+  /** `service apps/b {"spec":{…}}`: with such parts. */
   service: (text) => {
-    const [key = '', metadata = '{}'] = split(text);
-    world.put(
-      'services',
-      makeDeviceService(key, 'd', { metadata: JSON.parse(metadata) as Record<string, unknown> }),
-    );
+    const [key = '', parts = '{}'] = split(text);
+    world.put('services', makeDeviceService(key, 'd', JSON.parse(parts) as object));
   },
   remove: (key) => {
     world.remove('services', key);
@@ -247,10 +244,16 @@ describe('who writes', () => {
       'wait 1000; lead false; forget; endpoints apps/a 10.1.0.9; wait 600000; called ; lead true; restart; ' +
       'wait 1000; members 10.1.0.9 1',
     'nothing comes without the finalizer of the device':
-      'service apps/b {"finalizers":[]}; endpoints apps/b 10.1.0.9; wait 400000; balancers a; service apps/b; ' +
+      'service apps/b {"metadata":{"finalizers":[]}}; endpoints apps/b 10.1.0.9; wait 400000; balancers a; service apps/b; ' +
       'wait 1000; balancers a b',
+    'a Service that the device can serve no longer goes from there, keeps its address, and comes back':
+      'wait 1000; service apps/a {"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}; wait 1000; objects 0; ' +
+      'is apps/a absent NotSupported; wait 60000; service apps/a; wait 11000; is apps/a serves - 10.9.0.1',
+    'a Service that is refused later is followed':
+      'wait 1000; service apps/a {"spec":{"ipFamilyPolicy":"RequireDualStack"}}; endpoints apps/a 10.1.0.9; wait 1000; ' +
+      'is apps/a serves NotSupported 10.9.0.1; members 10.1.0.9 1',
     'a Service that ends is cleared, and forgotten with its finalizer':
-      'wait 1000; service apps/a {"deletionTimestamp":"2027-01-01T00:00:00Z"}; wait 1000; is apps/a absent -; ' +
+      'wait 1000; service apps/a {"metadata":{"deletionTimestamp":"2027-01-01T00:00:00Z"}}; wait 1000; is apps/a absent -; ' +
       'objects 0; remove apps/a; wait 1000; is apps/a none',
     'what no Service has goes after a minute, also what a leader before has left':
       'wait 1000; remove apps/a; restart; wait 59000; balancers a; is apps/a unknown - 10.9.0.1; wait 3000; ' +
