@@ -66,18 +66,18 @@ function getParts({ metadata, spec }: LoadBalancerDevice): unknown {
 }
 
 /** The older one of two devices whose objects nobody could tell apart: they have a unit and the cluster's name in common. */
-function findRival(device: LoadBalancerDevice, all: readonly LoadBalancerDevice[]): string | null {
+function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevice[]): string | null {
   const { cluster, units } = device.spec;
   const own = new Set(units.map(toPlainUnit));
   const rank = ({ metadata: { creationTimestamp, name } }: LoadBalancerDevice) =>
     `${creationTimestamp ?? ''} ${name}`;
-  const rivals = all.filter(
+  const older = all.filter(
     (each) =>
       each.spec.cluster === cluster &&
       rank(each) < rank(device) &&
       each.spec.units.some((unit) => own.has(toPlainUnit(unit))),
   );
-  return rivals.sort((one, other) => (rank(one) < rank(other) ? -1 : 1))[0]?.metadata.name ?? null;
+  return older.sort((one, other) => (rank(one) < rank(other) ? -1 : 1))[0]?.metadata.name ?? null;
 }
 
 /** `https://LB1/` and `lb1:443` are one. */
@@ -95,7 +95,7 @@ function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }
   return serviceToEndpointSlices.has(owner) ? [owner] : [];
 }
 
-type DevicesOptions = Omit<WriterOptions, 'pace' | 'rival'>;
+type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict'>;
 
 /** Writes from `begin` to `stop`. */
 export class Devices {
@@ -155,12 +155,12 @@ export class Devices {
   #sync(name: string): void {
     const { devices } = this.#options.view();
     const device = devices.get(name) ?? null;
-    const { device: before = null, rival: known = null } = this.#nameToWriter.get(name) ?? {};
-    const rival = device === null ? null : findRival(device, [...devices.values()]);
-    if (!isNews({ key: name, before, after: device }, getParts) && rival === known) return;
+    const { device: before = null, conflict: known = null } = this.#nameToWriter.get(name) ?? {};
+    const conflict = device === null ? null : findConflict(device, [...devices.values()]);
+    if (!isNews({ key: name, before, after: device }, getParts) && conflict === known) return;
     if (before !== null) this.#end(name);
     if (device === null) return;
-    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device), rival });
+    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device), conflict });
     this.#nameToWriter.set(name, writer);
     void this.#begin(name, writer);
   }

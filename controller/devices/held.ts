@@ -296,7 +296,7 @@ function weighNodes(
   nodes: readonly DeviceNode[],
 ): Member[] {
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
-  // Two nodes may have one address, as where one of them was registered anew.
+  // Two nodes may have one address, as where one of them was registered again.
   const textToWeighed = new Map<string, { readonly address: Address; readonly weight: number }>();
   for (const node of nodes) {
     const address = node.addresses.find((one) => one.family === family);

@@ -99,7 +99,7 @@ function describeRole(role: string): string {
   return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
-/** Units of a device, at a look. */
+/** Units of a device, as a check found them. */
 export interface SeenUnits {
   /** The one that was active last; null for none yet. */
   readonly active: string | null;
@@ -109,7 +109,7 @@ export interface SeenUnits {
   readonly isEmpty: boolean;
 }
 
-/** As a look has found them, after another one. */
+/** As a check has found them, after another one. */
 export function readUnits(units: DeviceState['units'], before: SeenUnits | null): SeenUnits {
   const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
   const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
@@ -278,7 +278,7 @@ export interface SessionOptions {
   /** A request goes to a unit. */
   readonly onCall: () => void;
   /** An older device of the same units and cluster, by its name: their objects are the same. Null for none. */
-  readonly rival: string | null;
+  readonly conflict: string | null;
 }
 
 /** This process leads no more: nothing was sent. */
@@ -329,11 +329,11 @@ export class DeviceSession {
   }
 
   async #open(): Promise<LoadBalancerDriver> {
-    const { client, namespace, clock, findDriver, pace, writeMs, onCall, rival } = this.#options;
+    const { client, namespace, clock, findDriver, pace, writeMs, onCall, conflict } = this.#options;
     const { metadata, spec } = this.#device;
-    if (rival !== null)
+    if (conflict !== null)
       throw invalid(
-        `the LoadBalancerDevice ${rival} has a unit of ${metadata.name} and the same spec.cluster. Use another cluster or other units`,
+        `the LoadBalancerDevice ${conflict} has a unit of ${metadata.name} and the same spec.cluster. Use another cluster or other units`,
       );
     const { driver, cluster, units, options } = spec;
     this.#credentials = await readCredentials(client, namespace, this.#device);

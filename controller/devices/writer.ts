@@ -89,12 +89,12 @@ export class DeviceWriter {
   #unread: Failure | null = null;
   /** What the device said last; null before that. */
   #deviceStatus: DeviceStatus | null = null;
-  /** As the last look that was answered found it; null before one was. */
+  /** As the last check that was answered found them; null before one was. */
   #seen: SeenUnits | null = null;
   /** Services to compare with the device, after all that have news; and those of them whose turn comes. */
   readonly #toCompare = new Set<string>();
   readonly #comparing = new Set<string>();
-  /** Why the device takes no credentials; null where it does. An account has few tries: the look has them, and no Service. */
+  /** Why the device takes no credentials; null where it does. An account has few tries: checks have them, and no Service. */
   #refusal: string | null = null;
   #reportedMs = -Infinity;
   /** What makes a date of a moment of the clock, always the same. */
@@ -124,8 +124,8 @@ export class DeviceWriter {
     });
   }
 
-  get rival(): string | null {
-    return this.#options.rival;
+  get conflict(): string | null {
+    return this.#options.conflict;
   }
 
   get name(): string {
@@ -257,8 +257,8 @@ export class DeviceWriter {
     this.#reportedMs = this.#options.clock.now();
     const { generation } = this.device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
-    // One that is not used has nothing of its own, and keeps no address from others.
-    const balancers = this.#listedMs === null && this.rival === null ? null : there;
+    // One that is not used has nothing of its own, and keeps no address from another device.
+    const balancers = this.#listedMs === null && this.conflict === null ? null : there;
     const draining = listDrains(this.#drains, this.#dateOffsetMs);
     this.#options.onReport(this.name, { generation, ...deviceStatus, balancers, draining });
   }

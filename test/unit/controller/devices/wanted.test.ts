@@ -215,11 +215,11 @@ describe('what a device cannot do is left out, and named', () => {
   const annotateSources = (text: string) => ({
     annotations: { 'service.beta.kubernetes.io/load-balancer-source-ranges': text },
   });
-  const ofEdge = { matchLabels: { tier: 'edge' } };
-  const edge = { metadata: { name: 'apps', labels: { tier: 'edge' } } };
+  const ofFront = { matchLabels: { tier: 'front' } };
+  const front = { metadata: { name: 'apps', labels: { tier: 'front' } } };
   test.each<[string, Case]>([
     ['two families', { spec: { ipFamilyPolicy: 'RequireDualStack' } }],
-    ['other labels', { device: { serviceSelector: ofEdge } }],
+    ['other labels', { device: { serviceSelector: ofFront } }],
     ['a family that the device lost', { device: { addresses: ['fd00::1'] } }],
   ])('%s: who is served already is followed', (_, given) => {
     const wanted = want({ ...onNodes(pods), ...given, present: ['10.9.0.1'] });
@@ -227,9 +227,9 @@ describe('what a device cannot do is left out, and named', () => {
   });
 
   test('a device serves the namespaces and Services that it selects', () => {
-    const device = { namespaceSelector: ofEdge, serviceSelector: ofEdge };
-    const inventory = { namespaces: [edge] } as never;
-    expect(want({ device, inventory, metadata: { labels: { tier: 'edge' } } }).problem).toBeNull();
+    const device = { namespaceSelector: ofFront, serviceSelector: ofFront };
+    const inventory = { namespaces: [front] } as never;
+    expect(want({ device, inventory, metadata: { labels: { tier: 'front' } } }).problem).toBeNull();
   });
 
   test.each<[string, string]>([
@@ -253,8 +253,8 @@ describe('what a device cannot do is left out, and named', () => {
     ['sources of a family', { spec: { loadBalancerSourceRanges: ['10.0.0.0/8', '::/0'] } }, 'NotSupported'],
     ['sources of the other family', { spec: { loadBalancerSourceRanges: ['::/0'] } }, 'NotSupported'],
     ['annotated sources', { metadata: annotateSources('10.0.0.0/8, ::/0') }, 'NotSupported'],
-    ['other labels', { device: { serviceSelector: { matchLabels: { tier: 'edge' } } } }, 'NotSupported'],
-    ['other namespaces', { device: { namespaceSelector: ofEdge } }, 'NotSupported'],
+    ['other labels', { device: { serviceSelector: { matchLabels: { tier: 'front' } } } }, 'NotSupported'],
+    ['other namespaces', { device: { namespaceSelector: ofFront } }, 'NotSupported'],
     ['two families', { spec: { ipFamilyPolicy: 'RequireDualStack' } }, 'NotSupported'],
     ['no node ports', { spec: { ports: [{ port: 80 }] } }, 'NotSupported'],
     ['SCTP alone', { spec: { ports: [{ port: 80, protocol: 'SCTP', nodePort: 30_080 }] } }, 'NotSupported'],
