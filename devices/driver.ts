@@ -188,8 +188,8 @@ export type Progress =
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
   /** It will not do it, however often it is asked: a person has to change something. */
   | { readonly result: 'refused'; readonly why: string }
-  /** It did not work this time. */
-  | { readonly result: 'failed'; readonly why: string };
+  /** It did not work this time. A unit that is `unauthorized` is asked for nothing more until the credentials may be others. */
+  | { readonly result: 'failed'; readonly why: string; readonly kind?: DeviceErrorKind };
 
 /** What a unit of a device says of itself. */
 export interface UnitState {

@@ -9,7 +9,7 @@ import {
   type AddressRange,
   getNth,
 } from '../../lib/net.ts';
-import type { VirtualIp, AddressPool, AddressUser } from '../../lib/api/vipnat.ts';
+import type { VirtualIp, AddressUser } from '../../lib/api/vipnat.ts';
 import { type Service, type ServiceRequests, readRequests } from '../../lib/api/service.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import type { JudgedPool } from '../cache/known.ts';
@@ -23,8 +23,7 @@ import {
   listCommonPorts,
   nameFamily,
 } from '../cache/parts.ts';
-import { isSelected } from '../../lib/api/endpoints.ts';
-import type { Namespace } from '../../lib/api/node.ts';
+import { isForService } from '../../lib/api/endpoints.ts';
 import { listUnresponsiveOwners } from '../cache/leases.ts';
 import { quoteTenant } from '../../lib/text.ts';
 import { createHash } from 'node:crypto';
@@ -127,22 +126,12 @@ function listPools({ service, requests }: Request, view: ClusterView, isNamed: b
   const usable = [...view.judgedPools.values()].filter(({ refusal, pool: { metadata, spec } }) => {
     if (refusal !== null) return false;
     if (requests.pool === null ? !spec.autoAssign && !isNamed : requests.pool !== metadata.name) return false;
-    return isSelected(spec.serviceSelector, labels) && isOfNamespace(spec.namespaceSelector, ofNamespace);
+    return isForService(spec, labels, ofNamespace);
   });
   return usable.sort(
     ({ pool: one }, { pool: other }) =>
       other.spec.priority - one.spec.priority || (one.metadata.name < other.metadata.name ? -1 : 1),
   );
-}
-
-/** Of a namespace that is not known yet nobody knows the labels: a selector selects it once they are. */
-function isOfNamespace(
-  selector: AddressPool['spec']['namespaceSelector'],
-  metadata: Namespace['metadata'] | undefined,
-): boolean {
-  const isForAll =
-    Object.keys(selector?.matchLabels ?? {}).length + (selector?.matchExpressions ?? []).length === 0;
-  return isForAll || (metadata !== undefined && isSelected(selector, metadata.labels));
 }
 
 function chooseShared(

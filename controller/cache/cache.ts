@@ -245,6 +245,7 @@ export class Cache {
   view(nowMs: number): ClusterView {
     this.#candidates ??= new CandidateNodes(this.#known, this.#progress, this.#overdue);
     this.#noteDate(nowMs);
+    this.#deviceAddresses.noteDate(nowMs);
     for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
     this.#fresh.clear();
     return {
@@ -304,7 +305,7 @@ export class Cache {
         ...listPublishedTexts(service),
         ...listAsked(service, settings),
       ]);
-      this.#deviceAddresses.touch(touched.flat());
+      this.#deviceAddresses.touch(touched.flat(), change.key.slice(0, change.key.indexOf('/')));
     },
     virtualIps: ({ key, before, after }) => {
       // No step of the controller deletes one that a Service has.
@@ -362,7 +363,8 @@ export class Cache {
       this.#deviceAddresses.changeDevice(key, after);
     },
     deviceBalancers: (change) => {
-      this.#deviceAddresses.touch(listBoth(change, ({ addresses }) => addresses).flat());
+      const [namespace = ''] = listBoth(change, ({ id }) => [id.namespace]).flat();
+      this.#deviceAddresses.touch(listBoth(change, ({ addresses }) => addresses).flat(), namespace);
     },
   };
 
@@ -439,7 +441,7 @@ export interface ClusterView extends Known {
   /** Where a search for an address found none, since those who wait for addresses were last woken. Steps add to it: see `chooseAny`. */
   readonly exhausted: Set<string>;
   /** Addresses of devices that somebody has. */
-  readonly takenAddresses: Pick<DeviceAddresses, 'findFree'>;
+  readonly takenAddresses: Pick<DeviceAddresses, 'findFree' | 'findKeeper'>;
   /** VRIDs on the pools' networks that others have: the API's virtual IPs. */
   readonly reservedVrids: ReadonlySet<number>;
   /** Keys of Services whose status another program rewrites, to who may be it: names of field managers, or none. */

@@ -261,6 +261,12 @@ type Owners = Pick<
   'addressToPublishers' | 'addressToAskers' | 'addressToBalancers' | 'deviceBalancers' | 'virtualIps'
 >;
 
+/** The namespace of the Service that had an address last, and since when it has it no longer. */
+interface FormerUse {
+  readonly namespace: string;
+  sinceMs: number;
+}
+
 /** A family of a device's addresses. */
 interface Stock {
   readonly ranges: readonly AddressRange[];
@@ -279,6 +285,12 @@ export class DeviceAddresses {
   readonly #owners: Owners;
   readonly #taken = new Set<string>();
   readonly #deviceToStocks = new Map<string, readonly Stock[]>();
+  /** Addresses that a Service has. */
+  readonly #held = new Set<string>();
+  /** Addresses that were given back, to whose they were. Only this process knows. */
+  readonly #textToFormer = new Map<string, FormerUse>();
+  /** Those of them that were given back since the last date. */
+  readonly #fresh = new Set<FormerUse>();
 
   /** It reads the maps as they are at each call. */
   constructor(owners: Owners) {
@@ -295,10 +307,33 @@ export class DeviceAddresses {
     else for (const text of this.#taken) count(this.#deviceToStocks.get(name) ?? [], text, 1n);
   }
 
-  /** Who has these addresses, in canonical text, may have changed. */
-  touch(texts: Iterable<string>): void {
+  /** What was given back since the last date was so now. */
+  noteDate(nowMs: number): void {
+    for (const former of this.#fresh) former.sinceMs = nowMs;
+    this.#fresh.clear();
+  }
+
+  /** The namespace for whose Services an address is still kept, if that is another one; null for none. */
+  findKeeper(
+    text: string,
+    {
+      namespace,
+      reuseMs,
+      nowMs,
+    }: Readonly<Record<'namespace', string> & Record<'reuseMs' | 'nowMs', number>>,
+  ): string | null {
+    const former = this.#textToFormer.get(text);
+    if (former === undefined || former.namespace === namespace) return null;
+    // Somebody has set the date back.
+    former.sinceMs = Math.min(former.sinceMs, nowMs);
+    return nowMs - former.sinceMs < reuseMs ? former.namespace : null;
+  }
+
+  /** Who has these addresses, in canonical text, may have changed: a Service of this namespace, or a VirtualIP (empty). */
+  touch(texts: Iterable<string>, namespace = ''): void {
     if (this.#deviceToStocks.size === 0) return;
     for (const text of texts) {
+      this.#noteUse(text, namespace);
       const isTaken = this.#isTaken(text);
       if (isTaken === this.#taken.has(text)) continue;
       if (isTaken) this.#taken.add(text);
@@ -307,20 +342,44 @@ export class DeviceAddresses {
     }
   }
 
-  /** The first one of a device and a family that is in none of the other ranges; null where there is none. */
-  findFree(device: string, family: Family, others: readonly AddressRange[] = []): Address | null {
+  /**
+   * The first one of a device and a family that is in none of the other ranges; null where there is none. One that is kept for somebody else
+   * comes last.
+   */
+  findFree(
+    device: string,
+    family: Family,
+    others: readonly AddressRange[] = [],
+    isKept: (text: string) => boolean = () => false,
+  ): Address | null {
     const stock = this.#deviceToStocks.get(device)?.find((each) => each.family === family);
     if (stock === undefined || stock.taken >= stock.count) return null;
+    return this.#search(stock, others, isKept) ?? this.#search(stock, others, () => false);
+  }
+
+  #search(stock: Stock, others: readonly AddressRange[], isKept: (text: string) => boolean): Address | null {
     let isAllTaken = true;
     for (let index = stock.next; index < stock.count; index += 1n) {
-      const address = getNth(stock.ranges, family, index);
+      const address = getNth(stock.ranges, stock.family, index);
       const other = others.find((range) => contains(range, address));
+      const isTaken = this.#taken.has(address.text);
       if (other !== undefined) index += countAfter(address, other, stock.ranges);
-      else if (!this.#taken.has(address.text)) return address;
-      isAllTaken &&= other === undefined;
+      else if (!isTaken && !isKept(address.text)) return address;
+      isAllTaken &&= isTaken && other === undefined;
       if (isAllTaken) stock.next = index + 1n;
     }
     return null;
+  }
+
+  #noteUse(text: string, namespace: string): void {
+    if (this.#isHeld(text)) {
+      this.#held.add(text);
+      this.#textToFormer.delete(text);
+    } else if (this.#held.delete(text)) {
+      const former = { namespace, sinceMs: Infinity };
+      this.#textToFormer.set(text, former);
+      this.#fresh.add(former);
+    }
   }
 
   #listKnown(): string[] {
@@ -331,14 +390,18 @@ export class DeviceAddresses {
   }
 
   #isTaken(text: string): boolean {
-    const { addressToPublishers, addressToAskers, addressToBalancers, deviceBalancers, virtualIps } =
-      this.#owners;
-    if (addressToPublishers.has(text) || addressToAskers.has(text)) return true;
-    for (const key of addressToBalancers.get(text) ?? [])
-      if (deviceBalancers.get(key)?.deviceStatus !== 'absent') return true;
+    const { addressToAskers, virtualIps } = this.#owners;
+    if (addressToAskers.has(text) || this.#isHeld(text)) return true;
     const address = parseAddress(text);
     const virtualIp = address === null ? undefined : virtualIps.get(toObjectName(address));
     return virtualIp !== undefined && isUsed(virtualIp);
+  }
+
+  #isHeld(text: string): boolean {
+    const { addressToPublishers, addressToBalancers, deviceBalancers } = this.#owners;
+    const keys = [...(addressToBalancers.get(text) ?? [])];
+    const isThere = (key: string) => deviceBalancers.get(key)?.deviceStatus !== 'absent';
+    return addressToPublishers.has(text) || keys.some(isThere);
   }
 }
 

@@ -15,7 +15,7 @@ import {
 import { findVrid } from '../../lib/keepalived/read.ts';
 import type { AddressPool } from '../../lib/api/vipnat.ts';
 import { type JudgedPool, type PoolRefusal, MultiMap, type Known, isNews, listDiffering } from './known.ts';
-import { findSelectorProblem, isSelected } from '../../lib/api/endpoints.ts';
+import { findSelectorProblem, isForService } from '../../lib/api/endpoints.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import { isDeepStrictEqual } from 'node:util';
 
@@ -381,9 +381,8 @@ export class ExclusionStore {
     const selected: string[] = [];
     for (const key of keys) {
       const metadata = this.#known.services.get(key)?.metadata;
-      const ofNamespace = this.#known.namespaces.get(metadata?.namespace ?? '')?.metadata.labels;
-      if (!isSelected(spec.serviceSelector, metadata?.labels)) continue;
-      if (isSelected(spec.namespaceSelector, ofNamespace)) selected.push(key);
+      const namespace = this.#known.namespaces.get(metadata?.namespace ?? '')?.metadata;
+      if (isForService(spec, metadata?.labels, namespace)) selected.push(key);
       if (selected.length === 2) break;
     }
     return selected;

@@ -65,13 +65,37 @@ function getParts({ metadata, spec }: LoadBalancerDevice): unknown {
   return [metadata.uid, metadata.generation, spec];
 }
 
+/** The older one of two devices whose objects nobody could tell apart: they have a unit and the cluster's name in common. */
+function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevice[]): string | null {
+  const { cluster, units } = device.spec;
+  const own = new Set(units.map(toPlainUnit));
+  const rank = ({ metadata: { creationTimestamp, name } }: LoadBalancerDevice) =>
+    `${creationTimestamp ?? ''} ${name}`;
+  const older = all.filter(
+    (each) =>
+      each.spec.cluster === cluster &&
+      rank(each) < rank(device) &&
+      each.spec.units.some((unit) => own.has(toPlainUnit(unit))),
+  );
+  return older.sort((one, other) => (rank(one) < rank(other) ? -1 : 1))[0]?.metadata.name ?? null;
+}
+
+/** `https://LB1/` and `lb1:443` are one. */
+function toPlainUnit(unit: string): string {
+  return unit
+    .toLowerCase()
+    .replace(/^[a-z]+:\/\//, '')
+    .replace(/\/.*$/, '')
+    .replace(/:443$/, '');
+}
+
 function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }: Known): string[] {
   const { metadata } = endpointSlices.get(slice) ?? {};
   const owner = `${metadata?.namespace ?? ''}/${metadata?.labels?.[serviceNameLabel] ?? ''}`;
   return serviceToEndpointSlices.has(owner) ? [owner] : [];
 }
 
-type DevicesOptions = Omit<WriterOptions, 'pace'>;
+type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict'>;
 
 /** Writes from `begin` to `stop`. */
 export class Devices {
@@ -91,14 +115,14 @@ export class Devices {
   /** All objects are known. */
   begin(): void {
     this.#hasBegun = true;
-    for (const name of this.#options.view().devices.keys()) this.#sync(name);
+    this.#syncAll();
   }
 
   /** The cache has taken a change. */
   enqueue({ keys }: Affected): void {
     if (!this.#hasBegun || this.#isStopped) return;
     for (const { kind, key } of keys) {
-      if (kind === 'Device') this.#sync(key);
+      if (kind === 'Device') this.#syncAll();
       if (kind === 'DeviceService') for (const writer of this.#nameToWriter.values()) writer.consider(key);
     }
   }
@@ -121,14 +145,22 @@ export class Devices {
     await Promise.all(this.#nameToEnd.values());
   }
 
+  /** Which of two devices is used depends on both. */
+  #syncAll(): void {
+    const { devices } = this.#options.view();
+    for (const name of new Set([...this.#nameToWriter.keys(), ...devices.keys()])) this.#sync(name);
+  }
+
   /** Another spec takes another writer, which finds by `list` what the one before has done. */
   #sync(name: string): void {
-    const device = this.#options.view().devices.get(name) ?? null;
-    const before = this.#nameToWriter.get(name)?.device ?? null;
-    if (!isNews({ key: name, before, after: device }, getParts)) return;
+    const { devices } = this.#options.view();
+    const device = devices.get(name) ?? null;
+    const { device: before = null, conflict: known = null } = this.#nameToWriter.get(name) ?? {};
+    const conflict = device === null ? null : findConflict(device, [...devices.values()]);
+    if (!isNews({ key: name, before, after: device }, getParts) && conflict === known) return;
     if (before !== null) this.#end(name);
     if (device === null) return;
-    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device) });
+    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device), conflict });
     this.#nameToWriter.set(name, writer);
     void this.#begin(name, writer);
   }

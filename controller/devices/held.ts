@@ -182,6 +182,8 @@ export interface MembersQuery {
   /** Of the Service. */
   readonly slices: readonly ServiceSlice[];
   readonly family: Family;
+  /** Addresses that no member has: connections would come back to the device, or end at it. */
+  readonly barred: Pick<ReadonlySet<string>, 'has'>;
   readonly former: FormerMembers;
   /** How long a node's port keeps its open connections after it got its last new one. */
   readonly drainMs: number;
@@ -195,7 +197,7 @@ function nameMember(protocol: string, port: number, member: Pick<Member, 'addres
 }
 
 /**
- * The members of a port, in the order of their names.
+ * The members of a port, in the order of their names, and a sentence for each endpoint that cannot be one.
  *
  * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
  * then, and a node's port for as long as connections may drain.
@@ -203,15 +205,19 @@ function nameMember(protocol: string, port: number, member: Pick<Member, 'addres
  * If nobody would be left, and pods are there that do not end, who is there stays with its weight. Kubernetes calls all nodes and pods not ready
  * while kubelets cannot reach the API (KEP-3458), and the device has checks of its own.
  */
-export function listMembers(query: MembersQuery, view: ClusterView): Member[] {
-  const { service, port, slices, family } = query;
+export function listMembers(
+  query: MembersQuery,
+  view: ClusterView,
+): { readonly members: readonly Member[]; readonly refused: readonly string[] } {
+  const { service, port, slices, family, barred } = query;
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
   const { name, protocol } = port;
   const weights = readWeightsOf(key, view);
-  const { backends } = listBackends(slices, { family, name, protocol, weights }, new Set());
+  const { backends, refused } = listBackends(slices, { family, name, protocol, weights }, barred);
   const toMembers = query.device.spec.targets === 'pods' ? toPods : toNodes;
   const fitting = fitWeights(toMembers(query, backends, [...view.deviceNodes.values()]), maxWeight);
-  return fitting.toSorted((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
+  const members = fitting.toSorted((one, other) => (formatMember(one) < formatMember(other) ? -1 : 1));
+  return { members, refused };
 }
 
 /** Addresses of the Service's pods to weights that are not the usual one. */
@@ -286,20 +292,23 @@ function weighNodes(
   nodes: readonly DeviceNode[],
 ): Member[] {
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
-  const weights = new Map<Address, number>();
+  // Two nodes may have one address, as where one of them was registered again.
+  const textToWeighed = new Map<string, { readonly address: Address; readonly weight: number }>();
   for (const node of nodes) {
     const address = node.addresses.find((one) => one.family === family);
     if (address === undefined) continue;
     const here = serving.filter((backend) => backend.node === node.metadata.name);
     const sum = here.reduce((all, { weight }) => all + Math.max(1, weight), 0);
-    weights.set(address, sum);
+    const { weight } = textToWeighed.get(address.text) ?? { weight: 0 };
+    textToWeighed.set(address.text, { address, weight: weight + sum });
   }
   // With the policy Cluster every node reaches every pod, wherever these are.
-  const isElsewhere = serving.length > 0 && [...weights.values()].every((weight) => weight === 0);
-  if (isElsewhere && !isLocal) for (const address of weights.keys()) weights.set(address, 1);
-  return [...weights].flatMap(([address, weight]) =>
-    weight === 0 ? [] : [{ address, port: port.nodePort ?? 0, weight }],
-  );
+  const weighed = [...textToWeighed.values()];
+  const isElsewhere = serving.length > 0 && weighed.every(({ weight }) => weight === 0);
+  const least = isElsewhere && !isLocal ? 1 : 0;
+  return weighed
+    .map(({ address, weight }) => ({ address, port: port.nodePort ?? 0, weight: Math.max(least, weight) }))
+    .filter(({ weight }) => weight > 0);
 }
 
 /** Members that the device has, and that are to get nothing any more: as long as their connections may last. */

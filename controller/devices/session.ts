@@ -99,6 +99,35 @@ function describeRole(role: string): string {
   return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
+/** Units of a device, as a check found them. */
+export interface SeenUnits {
+  /** The one that was active last; null for none yet. */
+  readonly active: string | null;
+  /** Those that answer, and do not say that they have everything. */
+  readonly lacking: readonly string[];
+  /** The active one says that it lacks something. */
+  readonly isEmpty: boolean;
+}
+
+/** As a check has found them, after another one. */
+export function readUnits(units: DeviceState['units'], before: SeenUnits | null): SeenUnits {
+  const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
+  const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
+  const active = answering.find(({ role }) => role === 'active');
+  return { active: active?.unit ?? before?.active ?? null, lacking, isEmpty: active?.isInSync === false };
+}
+
+/** No unit answers: who comes back, and cannot tell what it has, is to be compared. */
+export function forgetLacking(seen: SeenUnits | null): SeenUnits | null {
+  return seen === null ? null : { ...seen, lacking: [] };
+}
+
+/** Another unit is active, which may have missed changes; or one lacks something that did not before. */
+export function isNewlyBehind(before: SeenUnits, now: SeenUnits): boolean {
+  const isOther = before.active !== null && before.active !== now.active;
+  return isOther || now.lacking.some((unit) => !before.lacking.includes(unit));
+}
+
 /** What takes long continues as long as the device answers; what hangs for longer ends. */
 const timeoutMs = 120_000;
 
@@ -248,6 +277,8 @@ export interface SessionOptions {
   readonly pace: TokenQueue;
   /** A request goes to a unit. */
   readonly onCall: () => void;
+  /** An older device of the same units and cluster, by its name: their objects are the same. Null for none. */
+  readonly conflict: string | null;
 }
 
 /** This process leads no more: nothing was sent. */
@@ -286,18 +317,24 @@ export class DeviceSession {
   }
 
   /**
-   * Reads the credentials again. Others than before are used from now on: nobody may use the driver meanwhile.
+   * Reads the credentials again, and answers whether they are others. These are used from now on: nobody may use the driver meanwhile.
    * @throws VipnatError as `open`
    */
-  async renew(): Promise<void> {
+  async renew(): Promise<boolean> {
     const { client, namespace } = this.#options;
     const credentials = await readCredentials(client, namespace, this.#device);
-    if (JSON.stringify(credentials) !== JSON.stringify(this.#credentials)) this.#driver = null;
+    const areOther = JSON.stringify(credentials) !== JSON.stringify(this.#credentials);
+    if (areOther) this.#driver = null;
+    return areOther;
   }
 
   async #open(): Promise<LoadBalancerDriver> {
-    const { client, namespace, clock, findDriver, pace, writeMs, onCall } = this.#options;
+    const { client, namespace, clock, findDriver, pace, writeMs, onCall, conflict } = this.#options;
     const { metadata, spec } = this.#device;
+    if (conflict !== null)
+      throw invalid(
+        `the LoadBalancerDevice ${conflict} has a unit of ${metadata.name} and the same spec.cluster. Use another cluster or other units`,
+      );
     const { driver, cluster, units, options } = spec;
     this.#credentials = await readCredentials(client, namespace, this.#device);
     const create = await findDriver(driver);

@@ -6,6 +6,7 @@ import {
   findUnknownMethod,
   type ServicePort,
   readDuration,
+  parseGoDuration,
 } from '../../lib/api/service.ts';
 import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
 import type { Capabilities, Balancer, BalancerId, DeviceMethod, Listener } from '../../devices/driver.ts';
@@ -20,8 +21,8 @@ import {
   contains,
   toObjectName,
 } from '../../lib/net.ts';
-import { quoteTenant } from '../../lib/text.ts';
-import { listGates } from '../../lib/api/endpoints.ts';
+import { quoteTenant, shorten } from '../../lib/text.ts';
+import { listGates, isForService } from '../../lib/api/endpoints.ts';
 import { listEndpointsOf } from '../kinds/endpoints.ts';
 import { getIngress, findBalancer, isUsed, isServed, listRanges } from '../cache/parts.ts';
 import { isOfDevice } from './steps.ts';
@@ -38,7 +39,7 @@ interface BalancerQuery extends Pick<MembersQuery, 'service' | 'device' | 'forme
 
 /** What is to be there. */
 export interface Wanted {
-  /** Null: nothing, as `problem` says; what is there stays. */
+  /** Null: nothing, as `problem` says. What is there goes if the problem is `NotSupported`, and stays otherwise. */
   readonly balancer: Balancer | null;
   readonly problem: DeviceProblem | null;
   /** What the device leaves out, as a sentence; null for nothing. */
@@ -54,31 +55,41 @@ const usualDrainMs = 60_000;
 export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const { service, device } = query;
   const requests = readRequests(service);
-  const refusal = findRefusal(query, requests);
-  if (refusal !== null) return refuse(refusal);
   const family = chooseFamily(query, requests);
-  if (family === null) {
-    const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${requests.families.join(', ')}).`;
-    return refuse({ reason: 'NotSupported', message });
-  }
+  const { slices, uids } = readGatedSlices(service, device, view);
+  // No gate waits for a device that sends nobody anywhere.
+  const refuse = (problem: DeviceProblem | null): Wanted => {
+    return { balancer: null, problem, remark: null, gated: uids };
+  };
+  if (family === null) return refuse(describeNoFamily(query, requests));
+  const refusal = findRefusal(query, requests, view);
+  // Who is served already is served on, and followed: else its members end at other tenants' pods.
+  const closing = findClosing(query, family) ?? (query.present.length === 0 ? refusal : null);
+  if (closing !== null) return refuse(closing);
   const { address, problem } = chooseDeviceAddress({ ...query, family }, view);
   if (address === null) return refuse(problem);
   const { method, affinityS, lacks } = judgeRequests(query);
-  const ports = listPorts(query);
-  const { slices, uids } = readGatedSlices(service, device, view);
-  const listeners = ports.map((port) => toListener(port, { ...query, family, slices }, view));
-  if (listeners.length === 0) return refuse(describeNoPort(query));
+  const place = { ...query, family, slices, barred: listBarred(view), refused: new Set<string>() };
+  const listeners = listPorts(query).map((port) => toListener(port, place, view));
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
     listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
-  const remark = `The device ${device.metadata.name} does not have ${all.join(', ')}.`;
-  return { balancer, problem, remark: all.length === 0 ? null : remark, gated: uids };
+  const remark = describeLeftOut(device, all, [...place.refused]);
+  return { balancer, problem: problem ?? refusal, remark, gated: uids };
 }
 
-function refuse(problem: DeviceProblem | null): Wanted {
-  return { balancer: null, problem, remark: null, gated: [] };
+function describeLeftOut(
+  { metadata }: LoadBalancerDevice,
+  lacking: readonly string[],
+  refused: readonly string[],
+): string | null {
+  const sentences = [
+    ...(lacking.length === 0 ? [] : [`The device ${metadata.name} does not have ${lacking.join(', ')}.`]),
+    ...(refused.length === 0 ? [] : [`It leaves out an endpoint: ${shorten(refused)}.`]),
+  ];
+  return sentences.length === 0 ? null : sentences.join(' ');
 }
 
 /** The mark of a Service on a device. */
@@ -87,25 +98,57 @@ export function toBalancerId({ metadata }: Service, { spec }: LoadBalancerDevice
   return { cluster: spec.cluster, namespace, name, uid };
 }
 
-/** What no part of can be left out. */
-function findRefusal({ service, device }: BalancerQuery, requests: ServiceRequests): DeviceProblem | null {
+function describeNoFamily({ device }: BalancerQuery, { families: wanted }: ServiceRequests): DeviceProblem {
+  const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${wanted.join(', ')}).`;
+  return { reason: 'NotSupported', message };
+}
+
+/** Why nothing of it is to be there, and what is there goes; null for nothing. */
+function findClosing(query: BalancerQuery, family: Family): DeviceProblem | null {
+  const { service, device } = query;
+  if (!isLimited(service, family)) return listPorts(query).length === 0 ? describeNoPort(query) : null;
+  const message = `The device ${device.metadata.name} lets all clients in, and the Service has loadBalancerSourceRanges.`;
+  return { reason: 'NotSupported', message };
+}
+
+/**
+ * Whether not all clients of a family may come. A list without a range of a family lets in nobody of it, and one of blanks is no list, as on
+ * nodes. Source of the annotation: k8s.io/cloud-provider, GetLoadBalancerSourceRanges.
+ */
+function isLimited(service: Service, family: Family): boolean {
+  const own = service.spec.loadBalancerSourceRanges ?? [];
+  const texts = own.length > 0 ? own : (readAnnotation(service, 'sourceRanges') ?? '').split(',');
+  const ranges = texts.map((text) => text.trim()).filter((text) => text !== '');
+  return ranges.length > 0 && !ranges.includes(family === 'ipv4' ? '0.0.0.0/0' : '::/0');
+}
+
+/** Why it gets nothing there, and whoever has something keeps it; null for nothing. */
+function findRefusal(
+  { service: { metadata }, device }: BalancerQuery,
+  requests: ServiceRequests,
+  view: ClusterView,
+): DeviceProblem | null {
   const { name } = device.metadata;
-  const ranges = (service.spec.loadBalancerSourceRanges ?? []).map((text) => text.trim());
-  const isLimited = ranges.length > 0 && !ranges.some((text) => text === '0.0.0.0/0' || text === '::/0');
-  if (isLimited) {
-    const message = `The device ${name} lets all clients in, and the Service has loadBalancerSourceRanges.`;
-    return { reason: 'NotSupported', message };
-  }
+  const namespace = view.namespaces.get(metadata.namespace)?.metadata;
+  const notForIt = `The device ${name} is not for this Service: see its serviceSelector and namespaceSelector.`;
+  if (!isForService(device.spec, metadata.labels, namespace))
+    return { reason: 'NotSupported', message: notForIt };
   if (!requests.isAllOrNothing) return null;
   const message = `The device ${name} serves one family, and the Service asks for two (RequireDualStack).`;
   return { reason: 'NotSupported', message };
 }
 
-/** The first of the Service's that the device has addresses of. */
-function chooseFamily({ device, capabilities }: BalancerQuery, { families: wanted }: ServiceRequests) {
+/** The first of the Service's that the device has addresses of, or has for it. */
+function chooseFamily(
+  { device, capabilities, present }: BalancerQuery,
+  { families: wanted }: ServiceRequests,
+) {
   const ranges = listRanges(device);
+  const own = present.map((text) => parseAddress(text)?.family);
   const able = families.filter(
-    (family) => (family === 'ipv4' || capabilities.ipv6) && countOfFamily(ranges, family) > 0n,
+    (family) =>
+      (family === 'ipv4' || capabilities.ipv6) &&
+      (own.includes(family) || countOfFamily(ranges, family) > 0n),
   );
   return wanted.find((family) => able.includes(family)) ?? null;
 }
@@ -161,15 +204,43 @@ function describeNoPort({ service, device }: BalancerQuery): DeviceProblem {
 
 function toListener(
   port: ServicePort,
-  { service, device, former, nowMs, family, slices }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices'>,
+  {
+    refused,
+    ...place
+  }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices' | 'barred'> & { readonly refused: Set<string> },
   view: ClusterView,
 ): Listener {
+  const { service } = place;
   const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
+  const { members, refused: own } = listMembers({ ...place, port, drainMs }, view);
+  for (const sentence of own) refused.add(sentence);
+  return { protocol: port.protocol === 'UDP' ? 'udp' : 'tcp', port: port.port, members };
+}
+
+/** Addresses of Services, of devices and of their units. */
+function listBarred({
+  devices,
+  addressToPublishers,
+  addressToBalancers,
+}: ClusterView): MembersQuery['barred'] {
+  const all = [...devices.values()];
+  const ranges = all.flatMap(listRanges);
+  const units = new Set(all.flatMap(({ spec }) => spec.units.map(readHost)));
+  const isInRange = (address: Address | null) =>
+    address !== null && ranges.some((range) => contains(range, address));
   return {
-    protocol: port.protocol === 'UDP' ? 'udp' : 'tcp',
-    port: port.port,
-    members: listMembers({ service, device, port, slices, family, former, drainMs, nowMs }, view),
+    has: (text) =>
+      addressToPublishers.has(text) ||
+      addressToBalancers.has(text) ||
+      units.has(text) ||
+      isInRange(parseAddress(text)),
   };
+}
+
+/** Of a URL or `HOST:PORT`. */
+function readHost(unit: string): string {
+  const [, host = ''] = /^(?:[a-z]+:\/\/)?\[?(.+?)\]?(?::\d+)?(?:\/.*)?$/i.exec(unit) ?? [];
+  return parseAddress(host)?.text ?? host;
 }
 
 function compareListeners(one: Listener, other: Listener): number {
@@ -303,13 +374,28 @@ function judgeAsked(
     return { reason: 'WaitingForDevice', message };
   }
   const owner = findOwner(service, asked, view) ?? findElder(service, asked, view);
-  return owner === null ? null : { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
+  if (owner !== null) return { reason: 'AddressTaken', message: `${owner} has ${asked.text}.` };
+  const keeper = findKeeper({ service, device }, asked.text, view);
+  const message = `${asked.text} was given back a moment ago, and is kept for Services of the namespace ${keeper ?? ''}.`;
+  return keeper === null ? null : { reason: 'AddressTaken', message };
 }
 
-function chooseFree({ device, family }: AddressRequest, view: ClusterView): AddressChoice {
+/** DNS and clients may know an address as its former Service's: see `spec.reuseAfter`. */
+function findKeeper(
+  { service: { metadata }, device: { spec } }: Pick<AddressRequest, 'service' | 'device'>,
+  text: string,
+  { takenAddresses, nowMs }: ClusterView,
+): string | null {
+  const reuseMs = parseGoDuration(spec.reuseAfter) ?? 60_000;
+  return takenAddresses.findKeeper(text, { namespace: metadata.namespace, reuseMs, nowMs });
+}
+
+function chooseFree(request: AddressRequest, view: ClusterView): AddressChoice {
+  const { device, family } = request;
   const { name } = device.metadata;
   const others = listUnread(device, view).flatMap(({ ranges }) => ranges);
-  const address = view.takenAddresses.findFree(name, family, others);
+  const isKept = (text: string) => findKeeper(request, text, view) !== null;
+  const address = view.takenAddresses.findFree(name, family, others, isKept);
   if (address !== null) return { address, problem: null };
   const message = `The device ${name} has no free ${family} address: see its spec.addresses.`;
   return { address, problem: { reason: 'NoFreeAddress', message } };

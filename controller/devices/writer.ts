@@ -15,6 +15,10 @@ import {
   NotLeadingError,
   describeFailure,
   describeState,
+  type SeenUnits,
+  readUnits,
+  forgetLacking,
+  isNewlyBehind,
   dropFormerFinalizer,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
@@ -77,6 +81,7 @@ export class DeviceWriter {
   readonly #lock = new SharedLock();
   #listing: Promise<void> | null = null;
   #calledMs = 0;
+  #hasStarted = false;
   #isStopped = false;
   #listedMs: number | null = null;
   #renewedMs: number;
@@ -84,8 +89,13 @@ export class DeviceWriter {
   #unread: Failure | null = null;
   /** What the device said last; null before that. */
   #deviceStatus: DeviceStatus | null = null;
-  /** The units that did not say that they have everything; null before any was asked. */
-  #lacking: readonly string[] | null = null;
+  /** As the last check that was answered found them; null before one was. */
+  #seen: SeenUnits | null = null;
+  /** Services to compare with the device, after all that have news; and those of them whose turn comes. */
+  readonly #toCompare = new Set<string>();
+  readonly #comparing = new Set<string>();
+  /** Why the device takes no credentials; null where it does. An account has few tries: checks have them, and no Service. */
+  #refusal: string | null = null;
   #reportedMs = -Infinity;
   /** What makes a date of a moment of the clock, always the same. */
   readonly #dateOffsetMs: number;
@@ -114,6 +124,10 @@ export class DeviceWriter {
     });
   }
 
+  get conflict(): string | null {
+    return this.#options.conflict;
+  }
+
   get name(): string {
     return this.device.metadata.name;
   }
@@ -125,21 +139,16 @@ export class DeviceWriter {
 
   /** Begins: the device is read, and each Service that it may have something of. */
   start(): void {
-    const { deviceToServices } = this.#options.view();
+    this.#hasStarted = true;
     this.#queue.add(deviceKey);
-    for (const key of deviceToServices.get(this.name) ?? []) this.consider(key);
+    const { deviceToServices } = this.#options.view();
+    for (const key of deviceToServices.get(this.name) ?? []) this.#holdAll(key);
+    this.#compareAll();
   }
 
-  /** Something has changed that concerns the Service `NAMESPACE/NAME`, or one that had the name. */
+  /** Something has changed that concerns the Service `NAMESPACE/NAME`, or one that had the name. Before `start` it is not news. */
   consider(key: string): void {
-    const view = this.#options.view();
-    const service = view.services.get(key);
-    const isConcerned = view.deviceToServices.get(this.name)?.has(key) === true;
-    if (service !== undefined && isConcerned) this.#hold(toBalancerId(service, this.device));
-    for (const each of view.serviceToBalancers.get(key) ?? []) {
-      const balancer = view.deviceBalancers.get(each);
-      if (balancer?.device === this.name) this.#hold(balancer.id);
-    }
+    if (this.#hasStarted) for (const { id } of this.#holdAll(key)) this.#queue.add(id.uid);
   }
 
   /** Begins nothing more, and ends when the call in progress has. */
@@ -149,16 +158,29 @@ export class DeviceWriter {
     await this.#queue.stop();
   }
 
+  #holdAll(key: string): HeldBalancer[] {
+    const view = this.#options.view();
+    const service = view.services.get(key);
+    const isConcerned = view.deviceToServices.get(this.name)?.has(key) === true;
+    const own = service !== undefined && isConcerned ? [toBalancerId(service, this.device)] : [];
+    const balancers = [...(view.serviceToBalancers.get(key) ?? [])].flatMap(
+      (each) => view.deviceBalancers.get(each) ?? [],
+    );
+    const known = balancers.filter(({ device }) => device === this.name).map(({ id }) => id);
+    return [...own, ...known].map((id) => this.#hold(id));
+  }
+
   #hold(id: BalancerId): HeldBalancer {
     const known = this.#uidToHeld.get(id.uid) ?? new HeldBalancer(id);
     this.#uidToHeld.set(id.uid, known);
-    this.#queue.add(id.uid);
     return known;
   }
 
   async #turn(uid: string, failures: number): Promise<TurnResult> {
     const aborting = new AbortController();
     this.#aborting.add(aborting);
+    // Its turn compares it, for whatever reason it has one.
+    this.#toCompare.delete(uid);
     const limit = limitUnresponsive(this.#options.clock, () => this.#calledMs, aborting);
     try {
       if (uid === deviceKey) return await this.#sync(aborting.signal);
@@ -166,11 +188,12 @@ export class DeviceWriter {
     } catch (error) {
       // The next leader continues from the device's state.
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
-      this.#fail(uid, failures, limit.isOver ? tooLong : describeFailure(error).message);
-      return { kind: 'failed' };
+      return this.#fail(uid, failures, limit.isOver ? tooLong : this.#describe(error));
     } finally {
       limit.cancel();
       this.#aborting.delete(aborting);
+      this.#comparing.delete(uid);
+      this.#compareNext();
     }
   }
 
@@ -187,10 +210,13 @@ export class DeviceWriter {
         this.#count(await this.#lock.share(() => driver.list(signal)));
       const state = await driver.readState(signal);
       this.#report(describeState(state, this.#unread));
-      this.#noteLacking(state);
+      this.#noteState(state);
+      this.#admit();
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
       const failure = describeFailure(error);
+      this.#describe(error);
+      this.#seen = forgetLacking(this.#seen);
       // Other credentials, or another CA, may help with any of them.
       await this.#renew();
       this.#report({ units: [], foreignChanges: [], isReady: false, ...failure });
@@ -198,13 +224,17 @@ export class DeviceWriter {
     return { kind: 'again', afterMs: pollMs * (0.9 + random() / 5) };
   }
 
-  /** A unit that lost what it had is filled by a change: where none comes, a comparison makes one. */
-  #noteLacking({ units }: DeviceState): void {
-    const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
-    const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
-    const before = this.#lacking;
-    this.#lacking = lacking;
-    if (before !== null && lacking.some((unit) => !before.includes(unit))) this.#compareAll();
+  /**
+   * Everything is compared where a unit newly lacks something, or the active one says so, or another one is active than before: it may have
+   * missed changes, and none may come. Any change brings a standby to what the active one has.
+   */
+  #noteState({ units }: DeviceState): void {
+    const before = this.#seen;
+    const now = (this.#seen = readUnits(units, before));
+    if (before === null) return;
+    // While all is compared, the unit may say so once more.
+    const isEmpty = now.isEmpty && this.#toCompare.size === 0;
+    if (isEmpty || isNewlyBehind(before, now)) this.#compareAll();
     else if (units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
   }
 
@@ -213,8 +243,9 @@ export class DeviceWriter {
     this.#renewedMs = this.#options.clock.now();
     try {
       // Two drivers at the same time would write each in the middle of the other's change.
-      await this.#lock.alone(() => this.#session.renew());
+      const areOther = await this.#lock.alone(() => this.#session.renew());
       this.#unread = null;
+      if (areOther) this.#admit();
     } catch (error) {
       // An API that does not answer is reported elsewhere.
       if (findErrorCode(error) !== 'API_UNREACHABLE') this.#unread = describeFailure(error);
@@ -226,7 +257,8 @@ export class DeviceWriter {
     this.#reportedMs = this.#options.clock.now();
     const { generation } = this.device.metadata;
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
-    const balancers = this.#listedMs === null ? null : there;
+    // One that is not used has nothing of its own, and keeps no address from another device.
+    const balancers = this.#listedMs === null && this.conflict === null ? null : there;
     const draining = listDrains(this.#drains, this.#dateOffsetMs);
     this.#options.onReport(this.name, { generation, ...deviceStatus, balancers, draining });
   }
@@ -245,20 +277,31 @@ export class DeviceWriter {
     return this.#listing;
   }
 
-  /** Each Service is compared with the device, all of them together: a driver reads for many as for one. */
+  /** Each Service is compared with the device. */
   #compareAll(): void {
-    for (const [uid, held] of this.#uidToHeld) {
-      held.markStale();
-      this.#queue.add(uid);
-    }
+    for (const held of this.#uidToHeld.values()) this.#compare(held);
   }
 
   /** With any Service a driver brings each unit to what the active one has. */
   #compareOne(): void {
     const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
-    if (held === undefined) return;
+    if (held !== undefined) this.#compare(held);
+  }
+
+  #compare(held: HeldBalancer): void {
     held.markStale();
-    this.#queue.add(held.id.uid);
+    this.#toCompare.add(held.id.uid);
+    this.#compareNext();
+  }
+
+  /** No more of them than the driver takes together wait for a turn: news come right after these. */
+  #compareNext(): void {
+    for (const uid of this.#toCompare) {
+      if (this.#comparing.size >= this.#session.changesAtOnce) return;
+      this.#toCompare.delete(uid);
+      this.#comparing.add(uid);
+      this.#queue.add(uid);
+    }
   }
 
   async #readList(signal: AbortSignal): Promise<void> {
@@ -271,13 +314,14 @@ export class DeviceWriter {
     for (const [uid, balancer] of uidToBalancer) {
       const held = this.#uidToHeld.get(uid) ?? this.#hold(balancer.id);
       held.find(balancer, now);
+      this.#toCompare.add(uid);
       // Its addresses are nobody else's from now on, whatever comes before its turn.
       this.#notify(uid, {});
     }
     for (const [uid, held] of this.#uidToHeld) {
       if (!held.isThere || uidToBalancer.has(uid)) continue;
       held.miss();
-      this.#queue.add(uid);
+      this.#compare(held);
     }
   }
 
@@ -292,6 +336,10 @@ export class DeviceWriter {
   async #settle(uid: string, failures: number, signal: AbortSignal): Promise<TurnResult> {
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return { kind: 'done' };
+    if (this.#refusal !== null) {
+      this.#fail(uid, reportedFailures, this.#refusal);
+      return { kind: 'again', afterMs: pollMs };
+    }
     if (this.#listedMs === null) await this.#list(signal);
     return await this.#lock.share(() => this.#decide(held, failures, signal));
   }
@@ -332,10 +380,7 @@ export class DeviceWriter {
     const { clock } = this.#options;
     const { uid } = held.id;
     const { balancer, problem, remark, gated } = wanted;
-    if (balancer === null) {
-      this.#notify(uid, { problem, remark });
-      return { kind: 'again', afterMs: unrestMs };
-    }
+    if (balancer === null) return await this.#haveNothing(held, wanted, call);
     if (held.isDue(balancer)) {
       // Before the first call: nobody else gets the address from now on.
       held.begin(balancer, clock.now());
@@ -350,6 +395,19 @@ export class DeviceWriter {
     if (held.isDraining) this.#reportDrains();
     const isUnrest = held.isDraining || problem !== null;
     return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
+  }
+
+  /** What can be served no longer goes; the Service's status keeps the address, so that nobody else gets it. */
+  async #haveNothing(
+    held: HeldBalancer,
+    { problem, remark, gated }: Wanted,
+    call: Call,
+  ): Promise<TurnResult> {
+    const isLeft = held.isThere && problem?.reason === 'NotSupported';
+    const result = isLeft ? await this.#clear(held, call) : null;
+    if (result !== null && held.isThere) return result;
+    this.#notify(held.id.uid, { problem, remark, gated });
+    return { kind: 'again', afterMs: unrestMs };
   }
 
   /** Between two checks of the device, for those who watch a rollout. */
@@ -379,18 +437,32 @@ export class DeviceWriter {
       return { kind: 'again', afterMs: Math.min(Math.max(progress.retryInMs, 50), pollMs) };
     }
     if (progress.result === 'failed') {
-      this.#fail(uid, failures, why);
-      return { kind: 'failed' };
+      if (progress.kind === 'unauthorized') this.#refusal = why;
+      return this.#fail(uid, failures, why);
     }
     const message = `The device ${this.name} refuses: ${why}.`;
     this.#notify(uid, { problem: { reason: 'DeviceRefused', message } });
     return { kind: 'again', afterMs: resyncMs };
   }
 
-  #fail(uid: string, failures: number, why: string): void {
-    if (uid === deviceKey || failures < reportedFailures) return;
+  #fail(uid: string, failures: number, why: string): TurnResult {
     const message = `The device ${this.name} does not do what this Service wants: ${why}. vipnat tries again.`;
-    this.#notify(uid, { problem: { reason: 'DeviceFailed', message } });
+    if (uid !== deviceKey && failures >= reportedFailures)
+      this.#notify(uid, { problem: { reason: 'DeviceFailed', message } });
+    return { kind: 'failed' };
+  }
+
+  #describe(error: unknown): string {
+    const { reason, message } = describeFailure(error);
+    if (reason === 'Unauthorized') this.#refusal = message;
+    return message;
+  }
+
+  /** It takes the credentials, or there are others. */
+  #admit(): void {
+    if (this.#refusal === null) return;
+    this.#refusal = null;
+    this.#compareAll();
   }
 
   /** What another controller has put on the Service's Endpoints goes first: the Service's own finalizer says that it is still to be done. */

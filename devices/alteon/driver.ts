@@ -235,7 +235,7 @@ class AlteonDriver implements LoadBalancerDriver {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
       if (error.kind === 'refused' && this.#split(round.plans ?? [])) return new Map<MarkedRows, Progress>();
-      return toResults({ result: 'failed', why: error.message });
+      return toResults({ result: 'failed', why: error.message, kind: error.kind });
     }
   }
 

@@ -182,7 +182,8 @@ class HaproxyDriver implements LoadBalancerDriver {
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
-      return { result: error.kind === 'refused' ? 'refused' : 'failed', why: error.message };
+      const { kind, message: why } = error;
+      return kind === 'refused' ? { result: kind, why } : { result: 'failed', why, kind };
     }
   }
 }

@@ -11,6 +11,8 @@ import {
   serviceAnnotations,
   deviceFinalizerPrefix,
   excludedNodeLabel,
+  labelSelector,
+  duration,
 } from './vipnat.ts';
 import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
 import type { Service } from './service.ts';
@@ -81,6 +83,16 @@ const deviceSpec = z.object({
     description: 'Addresses for Services on this device, as an AddressPool has them.',
     minItems: 1,
     maxItems: 64,
+  }),
+  reuseAfter: z._default(duration, '60s').register(strict, {
+    description:
+      'How long the device keeps a returned address for Services of the same namespace, while others are free.',
+  }),
+  serviceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The Services that may get its addresses. All when it is empty.',
+  }),
+  namespaceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The namespaces whose Services may get its addresses. All when it is empty.',
   }),
   callsPerSecond: z._default(z.number(), 20).register(strict, {
     minimum: 1,

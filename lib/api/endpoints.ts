@@ -70,7 +70,7 @@ type ServicePort = NonNullable<ServiceSlice['ports']>[number];
 export function listBackends(
   slices: readonly ServiceSlice[],
   query: PortQuery,
-  vips: ReadonlySet<string>,
+  vips: Pick<ReadonlySet<string>, 'has'>,
 ): { readonly backends: readonly Backend[]; readonly refused: readonly string[] } {
   const textToBackend = new Map<string, Backend>();
   const refused = new Set<string>();
@@ -139,7 +139,11 @@ function findSlices(slices: readonly ServiceSlice[], { family, name, protocol }:
 }
 
 /** Why an endpoint cannot be used; null when it can. */
-function judgeAddress(address: Address | null, { family }: PortQuery, vips: ReadonlySet<string>) {
+function judgeAddress(
+  address: Address | null,
+  { family }: PortQuery,
+  vips: Pick<ReadonlySet<string>, 'has'>,
+) {
   if (address?.family !== family) return `which is not an ${family === 'ipv6' ? 'IPv6' : 'IPv4'} address`;
   if (classifyAddress(address) !== 'unicast')
     return `which is not an address of a pod (${classifyAddress(address)})`;
@@ -459,6 +463,22 @@ export function isSelected(selector: LabelSelector | null | undefined, labels: L
       ({ key, operator, values }) => operatorToTest[operator]?.(getLabel(key), values ?? []) ?? false,
     )
   );
+}
+
+/**
+ * Whether a pool or a device is for a Service with these labels in this namespace. Of a namespace that is not known yet nobody knows the
+ * labels: a selector selects it once they are.
+ */
+export function isForService(
+  spec: { readonly [S in 'serviceSelector' | 'namespaceSelector']?: LabelSelector | null | undefined },
+  labels: Labels,
+  namespace: { readonly labels?: Labels } | undefined,
+): boolean {
+  const { matchLabels, matchExpressions } = spec.namespaceSelector ?? {};
+  const isForAll = Object.keys(matchLabels ?? {}).length + (matchExpressions ?? []).length === 0;
+  const isOfNamespace =
+    isForAll || (namespace !== undefined && isSelected(spec.namespaceSelector, namespace.labels));
+  return isOfNamespace && isSelected(spec.serviceSelector, labels);
 }
 
 /** What is wrong with a selector, for people; null for nothing. */

@@ -83,6 +83,8 @@ export const serviceAnnotations = {
   drainTimeout: ['vipnat.io/drain-timeout'],
   /** How long an endpoint that becomes ready takes until it gets its whole share: a duration. */
   slowStart: ['vipnat.io/slow-start'],
+  /** Who may come, where the Service has no loadBalancerSourceRanges: CIDRs, separated by commas. Source: core/v1, annotation_key_constants.go. */
+  sourceRanges: ['service.beta.kubernetes.io/load-balancer-source-ranges'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;
 
 /** A readiness gate of pods: such a pod is ready only when nodes send connections to it. The controller writes the condition of this type. */
@@ -243,7 +245,7 @@ export const range = z.string().register(strict, {
 const durationPattern = String.raw`^(\d{1,9}ms|\d{1,9}(\.\d{1,3})?s|\d{1,9}(\.\d{1,4})?m|\d{1,9}(\.\d{1,5})?h)+$`;
 
 /** A duration as Go writes it, in whole milliseconds. */
-const duration = z.string().register(strict, { maxLength: 30, pattern: durationPattern });
+export const duration = z.string().register(strict, { maxLength: 30, pattern: durationPattern });
 
 /** Of the time between two adverts. */
 const isAdvert = rule(
@@ -345,7 +347,7 @@ const requirement = z
   .register(strict, { anyOf: [withValues, withoutValues] });
 
 /** LabelSelector of meta/v1. An empty one selects all. */
-const labelSelector = z.object({
+export const labelSelector = z.object({
   matchLabels: z.nullish(z.record(z.string(), labelValue)),
   matchExpressions: z.nullish(z.array(requirement)),
 });

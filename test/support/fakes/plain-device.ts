@@ -34,6 +34,8 @@ export class PlainDevice {
   latencyMs = 5;
   foreignChanges: readonly string[] = [];
   isInSync: boolean | null = null;
+  /** Which of its units is active. */
+  active = 0;
   refuses: ((id: BalancerId) => string | null) | null = null;
   /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
@@ -96,8 +98,10 @@ class PlainDriver implements LoadBalancerDriver {
 
   async readState(): ReturnType<LoadBalancerDriver['readState']> {
     await this.#call('state', () => undefined);
-    const [unit = ''] = this.#settings.units;
-    const units = [{ unit, role: 'active' as const, isInSync: this.#device.isInSync, why: '' }];
+    const { isInSync, active } = this.#device;
+    const units = this.#settings.units.map((unit, at) => {
+      return { unit, role: at === active ? ('active' as const) : ('standby' as const), isInSync, why: '' };
+    });
     return { units, foreignChanges: this.#device.foreignChanges };
   }
 
@@ -130,7 +134,7 @@ class PlainDriver implements LoadBalancerDriver {
       );
       for (const name of surplus.sort().reverse()) await this.#put(name, null);
     } catch (error) {
-      if (error instanceof DeviceError) return { result: 'failed', why: error.message };
+      if (error instanceof DeviceError) return { result: 'failed', why: error.message, kind: error.kind };
       throw error;
     }
     if (this.#device.runs === 0) return { result: 'done' };

@@ -50,7 +50,7 @@ export class World {
     const { objects } = this.api;
     objects.create('Namespace', 'apps', {});
     for (const name of ['d1', 'd2'] as const) {
-      const spec = { driver: name, cluster: 'c', units: ['u'], targets: 'pods', addresses: [ranges[name]] };
+      const spec = { driver: name, cluster: 'c', units: [name], targets: 'pods', addresses: [ranges[name]] };
       objects.create('LoadBalancerDevice', name, { spec: { ...spec, callsPerSecond: 100 } });
     }
     for (let index = 0; index < 2; index += 1) this.startController();

@@ -4,6 +4,7 @@ import {
   makeDeviceService,
   makeDevice,
   makeDeviceWorld,
+  makeDeviceCache,
   makeDeviceNode,
   makeSlice,
   publishOf,
@@ -132,6 +133,12 @@ describe('node ports have the weights of the pods on each node, for both policie
     expect(listMembers(want(onNodes(endpoints, wereNodes(null, 1, 2))))).toBe(expected);
   });
 
+  test('two nodes with one address are one member', () => {
+    const deviceNodes = [...nodes, makeDeviceNode('n4', '10.0.0.2')];
+    const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', [...pods, '10.1.0.4@n4'])] };
+    expect(listMembers(want({ inventory }))).toBe('n1 2, n2 2');
+  });
+
   test('more pods than a weight has numbers keep their proportions', () => {
     const many = Array.from({ length: 512 }, (__, index) => `10.1.${index >> 8}.${index & 255}@n1`);
     const given = onNodes([...many, '10.2.0.1@n2']);
@@ -194,6 +201,8 @@ describe('what a device cannot do is left out, and named', () => {
     ['udp', { spec: udp }, { listeners: [{ protocol: 'udp', port: 53 }, { port: 80 }] }, null],
     ['no udp', { spec: udp, capabilities: { udp: false } }, { listeners: [{ port: 80 }] }, /the port UDP 53/],
     ['one family', { spec: bothFamilies }, { addresses: [{ text: '10.9.0.1' }] }, /family ipv6/],
+    ['sources that are blank', { spec: { loadBalancerSourceRanges: [' '] } }, {}, null],
+    ['all sources', { spec: { loadBalancerSourceRanges: ['10.0.0.0/8', '0.0.0.0/0'] } }, {}, null],
     ['weights', { ...onNodes(pods), capabilities: { weights: false } }, {}, /weights/],
   ])('%s', (_, given, expected, remark) => {
     const wanted = want(given);
@@ -203,8 +212,49 @@ describe('what a device cannot do is left out, and named', () => {
     else expect(wanted.remark).toMatch(remark);
   });
 
+  const annotateSources = (text: string) => ({
+    annotations: { 'service.beta.kubernetes.io/load-balancer-source-ranges': text },
+  });
+  const ofFront = { matchLabels: { tier: 'front' } };
+  const front = { metadata: { name: 'apps', labels: { tier: 'front' } } };
+  test.each<[string, Case]>([
+    ['two families', { spec: { ipFamilyPolicy: 'RequireDualStack' } }],
+    ['other labels', { device: { serviceSelector: ofFront } }],
+    ['a family that the device lost', { device: { addresses: ['fd00::1'] } }],
+  ])('%s: who is served already is followed', (_, given) => {
+    const wanted = want({ ...onNodes(pods), ...given, present: ['10.9.0.1'] });
+    expect(listMembers(wanted)).toBe('n1 2, n2 1');
+  });
+
+  test('a device serves the namespaces and Services that it selects', () => {
+    const device = { namespaceSelector: ofFront, serviceSelector: ofFront };
+    const inventory = { namespaces: [front] } as never;
+    expect(want({ device, inventory, metadata: { labels: { tier: 'front' } } }).problem).toBeNull();
+  });
+
+  test.each<[string, string]>([
+    ['its own', '10.9.0.1'],
+    ['another one of a device', '10.9.0.4'],
+    ['that of a unit', '10.0.0.11'],
+    ["another Service's", '10.7.0.1'],
+  ])('an endpoint with an address of a Service is no member, and named: %s', (_, address) => {
+    const given = onNodes(['10.1.0.1', address]);
+    const services = [makeService('apps/b', { status: publish('10.7.0.1') })];
+    const device = { targets: 'pods', units: ['https://10.0.0.11:9443'] };
+    const wanted = want({ ...given, device, inventory: { ...given.inventory, services } });
+    expect(listMembers(wanted)).toBe('pod1 1');
+    expect(wanted.remark).toContain(
+      `EndpointSlice apps/a names ${address}, which is the address of a Service`,
+    );
+  });
+
   test.each<[string, Case, string]>([
     ['sources', { spec: { loadBalancerSourceRanges: ['10.0.0.0/8'] } }, 'NotSupported'],
+    ['sources of a family', { spec: { loadBalancerSourceRanges: ['10.0.0.0/8', '::/0'] } }, 'NotSupported'],
+    ['sources of the other family', { spec: { loadBalancerSourceRanges: ['::/0'] } }, 'NotSupported'],
+    ['annotated sources', { metadata: annotateSources('10.0.0.0/8, ::/0') }, 'NotSupported'],
+    ['other labels', { device: { serviceSelector: { matchLabels: { tier: 'front' } } } }, 'NotSupported'],
+    ['other namespaces', { device: { namespaceSelector: ofFront } }, 'NotSupported'],
     ['two families', { spec: { ipFamilyPolicy: 'RequireDualStack' } }, 'NotSupported'],
     ['no node ports', { spec: { ports: [{ port: 80 }] } }, 'NotSupported'],
     ['SCTP alone', { spec: { ports: [{ port: 80, protocol: 'SCTP', nodePort: 30_080 }] } }, 'NotSupported'],
@@ -280,6 +330,29 @@ describe('an address', () => {
       problem: { reason: 'OutsideDevice' },
     });
     expect(listMembers(wanted)).toBe('n1 2, n2 1');
+  });
+
+  test('that was given back is kept for its namespace for a minute: others get it where no other is free', () => {
+    const cache = makeDeviceCache({ devices: [makeDevice('d')] });
+    const bank = makeDeviceService('bank/pay', 'd', { status: publishOf('10.9.0.1') });
+    cache.take('services', { key: 'bank/pay', after: bank });
+    cache.take('services', { key: 'bank/pay', after: null });
+    cache.view(0);
+    const choose = (key: string, nowMs: number, spec: object = {}) => {
+      const service = makeDeviceService(key, 'd', { spec } as never);
+      const query = { service, device: makeDevice('d'), capabilities: whole, present: [], former: new Map() };
+      const { balancer, problem } = toWanted({ ...query, nowMs }, cache.view(nowMs));
+      return balancer?.addresses[0]?.text ?? problem?.reason;
+    };
+    const asked = { loadBalancerIP: '10.9.0.1' };
+    expect(choose('bank/b', 0)).toBe('10.9.0.1');
+    expect([choose('evil/a', 59_999), choose('evil/a', 60_000)]).toEqual(['10.9.0.2', '10.9.0.1']);
+    expect(choose('evil/a', 59_999, asked)).toBe('AddressTaken');
+    expect(choose('evil/a', 60_000, asked)).toBe('10.9.0.1');
+    const others = ['10.9.0.2', '10.9.0.3', '10.9.0.4'];
+    const taken = makeDeviceService('apps/c', 'd', { status: publishOf(...others) });
+    cache.take('services', { key: 'apps/c', after: taken });
+    expect(choose('evil/a', 1000)).toBe('10.9.0.1');
   });
 
   test('is none where all are taken', () => {

@@ -45,13 +45,10 @@ const deeds: Steps = {
     for (const list of addresses.join(' ').split(' | '))
       world.put('endpointSlices', makeSlice(key, split(list)));
   },
-  /** `service apps/b {…}`: with such metadata. */
+  /** `service apps/b {"spec":{…}}`: with such parts. */
   service: (text) => {
-    const [key = '', metadata = '{}'] = split(text);
-    world.put(
-      'services',
-      makeDeviceService(key, 'd', { metadata: JSON.parse(metadata) as Record<string, unknown> }),
-    );
+    const [key = '', parts = '{}'] = split(text);
+    world.put('services', makeDeviceService(key, 'd', JSON.parse(parts) as object));
   },
   remove: (key) => {
     world.remove('services', key);
@@ -65,6 +62,13 @@ const deeds: Steps = {
     const parts = { ...toPods, ...(JSON.parse(spec) as object) };
     world.put('devices', makeDevice('d', parts, { generation: 2 }));
   },
+  /** `another e {…}`: a second device, on the same unit unless the spec says otherwise. */
+  another: (text) => {
+    const [name = '', spec = '{}'] = split(text);
+    const parts = { ...toPods, addresses: ['10.8.0.0/30'], ...(JSON.parse(spec) as object) };
+    world.put('devices', makeDevice(name, parts));
+  },
+  password: (password) => (world.device.password = password),
   calls: (end) => (world.device.chooseEnd = () => end as CallEnd),
   refuse: (refused) => (world.device.refuses = ({ name }) => (name === refused ? 'the table is full' : null)),
   /** `set {"runs":70}`: what the device is like from now on. */
@@ -106,6 +110,18 @@ const checks = toChecks({
   says: (words) => [find()?.problem?.message, expect.stringMatching(words)],
   /** Of the device: whether it is ready, and the reason. */
   reports: (text) => [`${String(world.report?.isReady)} ${world.report?.reason ?? ''}`, text],
+  /** `reportsOf e false SettingsInvalid`. */
+  reportsOf: (text) => {
+    const [name = '', ...words] = split(text);
+    const report = world.cache.view(0).deviceReports.get(name);
+    return [`${String(report?.isReady)} ${report?.reason ?? ''}`, words.join(' ')];
+  },
+  /** How often a word was called since the last time. */
+  calledTimes: (text) => {
+    const [word = '', count] = split(text);
+    const calls = world.device.calls.splice(0).filter((call) => call.startsWith(word));
+    return [calls.length, Number(count)];
+  },
   told: (words) => [world.report?.message, expect.stringMatching(words)],
   /** `has 2 u2 1`: the generation that is followed, its units and balancers. */
   has: (text) => {
@@ -169,6 +185,8 @@ describe('a device that fails', () => {
     'and forgets what it had, has it again after the next look':
       'set {"isInSync":true}; wait 100000; clear; set {"isInSync":null}; wait 40000; balancers a; forget; ' +
       'wait 100000; called ',
+    'and comes back, and cannot tell what it has, is compared after the next look':
+      'wait 1000; calls never sent; wait 40000; clear; calls done; wait 34000; balancers a',
     'and loses the answers to its writes, has each balancer once':
       'calls answer lost; wait 10000; calls done; wait 301000; balancers a; is apps/a serves - 10.9.0.1',
     'takes long: the Service is served when it says done, and 30 s are told':
@@ -182,9 +200,25 @@ describe('a device that fails', () => {
   });
 
   testSteps(() => begin({}, ['apps/a', 'apps/b']), {
+    'comes back empty, and says so at each look, is filled':
+      'set {"isInSync":true}; wait 100000; clear; set {"isInSync":false}; wait 34000; balancers a b; clear; wait 34000; ' +
+      'balancers a b',
     'refuses one Service, and serves the other':
       'refuse a; wait 60000; is apps/a unknown DeviceRefused 10.9.0.1; ' +
       'says ^The device d refuses: the table is full.$; is apps/b serves - 10.9.0.2',
+  });
+
+  testSteps(() => begin({ units: ['u1', 'u2'] }), {
+    'whose other unit becomes active has everything compared after the next look, whatever that unit says':
+      'set {"isInSync":true}; wait 100000; clear; set {"active":1}; wait 34000; balancers a; forget; wait 100000; ' +
+      'called ',
+  });
+
+  const many = Array.from({ length: 300 }, (_, index) => `apps/s${index}`);
+  testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, many), {
+    'and everything is compared: what has news comes first':
+      'set {"isInSync":true}; wait 100000; set {"isInSync":null}; wait 22000; forget; endpoints apps/s299 10.1.0.1; ' +
+      'wait 1000; calledTimes put 1; wait 30000; forget; wait 100000; called ',
   });
 
   test('says which members drain there, since when, and how many sessions are left', async () => {
@@ -210,14 +244,28 @@ describe('who writes', () => {
       'wait 1000; lead false; forget; endpoints apps/a 10.1.0.9; wait 600000; called ; lead true; restart; ' +
       'wait 1000; members 10.1.0.9 1',
     'nothing comes without the finalizer of the device':
-      'service apps/b {"finalizers":[]}; endpoints apps/b 10.1.0.9; wait 400000; balancers a; service apps/b; ' +
+      'service apps/b {"metadata":{"finalizers":[]}}; endpoints apps/b 10.1.0.9; wait 400000; balancers a; service apps/b; ' +
       'wait 1000; balancers a b',
+    'a Service that the device can serve no longer goes from there, keeps its address, and comes back':
+      'wait 1000; service apps/a {"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}; wait 1000; objects 0; ' +
+      'is apps/a absent NotSupported; wait 60000; service apps/a; wait 11000; is apps/a serves - 10.9.0.1',
+    'a Service that is refused later is followed':
+      'wait 1000; service apps/a {"spec":{"ipFamilyPolicy":"RequireDualStack"}}; endpoints apps/a 10.1.0.9; wait 1000; ' +
+      'is apps/a serves NotSupported 10.9.0.1; members 10.1.0.9 1',
     'a Service that ends is cleared, and forgotten with its finalizer':
-      'wait 1000; service apps/a {"deletionTimestamp":"2027-01-01T00:00:00Z"}; wait 1000; is apps/a absent -; ' +
+      'wait 1000; service apps/a {"metadata":{"deletionTimestamp":"2027-01-01T00:00:00Z"}}; wait 1000; is apps/a absent -; ' +
       'objects 0; remove apps/a; wait 1000; is apps/a none',
     'what no Service has goes after a minute, also what a leader before has left':
       'wait 1000; remove apps/a; restart; wait 59000; balancers a; is apps/a unknown - 10.9.0.1; wait 3000; ' +
       'objects 0; is apps/a none',
+    'of two devices with a unit and the cluster in common the second is not used, until one of both is otherwise':
+      'wait 1000; another e; service apps/b; wait 1000; forget; wait 1200000; calledTimes delete 0; balancers a b; ' +
+      'reportsOf e false SettingsInvalid; another e {"units":["u2"]}; wait 1000; reportsOf e true Ready; ' +
+      'another e {"units":["https://U1:443/"]}; wait 1000; reportsOf e false SettingsInvalid; ' +
+      'another e {"cluster":"other"}; wait 1000; reportsOf e true Ready',
+    'another spec, and a change at the same time: nothing is asked before the call under way has ended':
+      'wait 1000; forget; set {"latencyMs":5000}; endpoints apps/a 10.1.0.9; wait 100; device {"units":["u2"]}; ' +
+      'endpoints apps/a 10.1.0.8; wait 4000; called read; set {"latencyMs":5}; wait 3000; members 10.1.0.8 1',
     'another spec takes another writer, which begins when the call under way has ended':
       'wait 1000; device {"units":["u2"]}; wait 1000; has 2 u2 1; is apps/a serves - 10.9.0.1',
   });
@@ -239,13 +287,14 @@ describe('credentials', () => {
     if (what === 'gone') world.objects.delete(path);
     else world.objects.set(path, object === undefined ? secret(what) : object);
   };
-  const withSecret = () => {
-    const steps = begin({ credentialsSecret: { name: 'vipnat-devices' } });
+  const withSecret = (...keys: readonly string[]) => {
+    const spec = { credentialsSecret: { name: 'vipnat-devices' }, addresses: ['10.9.0.1-10.9.0.99'] };
+    const steps = begin(spec, ['apps/a', ...keys]);
     world.device.password = 'first';
     return { ...steps, secret: keep };
   };
 
-  testSteps(withSecret, {
+  testSteps(() => withSecret(), {
     ...Object.fromEntries(
       // As where its certificate comes from another CA.
       [
@@ -261,6 +310,14 @@ describe('credentials', () => {
       'secret first; wait 1000; secret gone; wait 360000; reports true CredentialsUnread; ' +
       'told read before\\. .* there is no Secret vipnat-system/vipnat-devices; is apps/a serves - 10.9.0.1; ' +
       'secret first; wait 40000; reports true Ready',
+  });
+
+  testSteps(() => withSecret(...Array.from({ length: 50 }, (_, index) => `apps/s${index}`)), {
+    'that are refused are tried by the looks alone, however many Services there are':
+      'secret first; password other; wait 600000; calledLessThan 25; is apps/a unknown DeviceFailed; ' +
+      'password first; wait 45000; is apps/s49 serves - 10.9.0.51; password other; forget; endpoints apps/a 10.1.0.9; ' +
+      'endpoints apps/s1 10.1.0.9; endpoints apps/s2 10.1.0.9; wait 240000; called read; ' +
+      'secret other; wait 32000; is apps/s2 serves - 10.9.0.4',
   });
 
   test.each([
