@@ -43,7 +43,7 @@ export class HostDrain {
   #isServing = true;
   /** Of this host's apiservers, as last seen; null before that. */
   #apiserverPorts: readonly number[] | null = null;
-  /** What a sync was last told of whether the VIPs are to leave, and the answer by which the last complete one judged. */
+  /** The last answer to a sync of whether the VIPs are to leave, and the answer by which the last complete one judged. */
   #answered = false;
   #judged = false;
   #isKept = false;
@@ -64,7 +64,7 @@ export class HostDrain {
     this.#loaded = this.#attempt(() => this.#load());
   }
 
-  /** How it is now, without what keepalived is told. */
+  /** How it is now, without what the track file says. */
   get state(): Omit<DrainState, 'vipProblem'> {
     const { since = null, vipStaysSince = null } = this.#drain ?? {};
     const isKept = this.#isKept && this.#judged === isLeaving(this.#drain);
