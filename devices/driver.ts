@@ -186,7 +186,10 @@ export type Progress =
   | { readonly result: 'done' }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
-  /** It will not do it, however often it is asked: a person has to change something. */
+  /**
+   * It will not do it, however often it is asked: a person has to change something. What serves already goes on, and gets the members that are wanted,
+   * as far as the device can.
+   */
   | { readonly result: 'refused'; readonly why: string }
   /** It did not work this time. */
   | { readonly result: 'failed'; readonly why: string };

@@ -64,7 +64,9 @@ export interface UnitContent {
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
   readonly slotToOwner: ReadonlyMap<string, Owner>;
+  readonly markToSlots: ReadonlyMap<string, readonly string[]>;
   readonly keyToSlot: ReadonlyMap<string, string>;
+  readonly slotToKeys: ReadonlyMap<string, readonly string[]>;
   readonly strays: readonly Stray[];
   /** Of all slots of the configuration, or of those that were asked for. */
   readonly slotToServers: ReadonlyMap<string, readonly Server[]>;
@@ -85,6 +87,8 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
+  const slotToOwner = new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)]));
+  const keyToSlot = frontendEntries.first;
   return {
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
@@ -94,8 +98,10 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
       return { first, last };
     }),
-    slotToOwner: new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)])),
-    keyToSlot: frontendEntries.first,
+    slotToOwner,
+    markToSlots: Map.groupBy(slotToOwner.keys(), (slot) => slotToOwner.get(slot)?.mark ?? ''),
+    keyToSlot,
+    slotToKeys: Map.groupBy(keyToSlot.keys(), (key) => keyToSlot.get(key) ?? ''),
     strays: [...ownerEntries.strays, ...frontendEntries.strays],
     slotToServers: readServers(servers),
   };
@@ -203,12 +209,12 @@ export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer)
 
 /** The slot of each port of a balancer: that which gets connections, where there are two. */
 export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<number, string> {
-  const routed = new Set(content.keyToSlot.values());
+  const { markToSlots, slotToOwner, slotToKeys } = content;
   const portToSlot = new Map<number, string>();
-  for (const [slot, owner] of content.slotToOwner) {
-    if (owner.mark !== mark) continue;
-    const other = portToSlot.get(owner.port);
-    if (other === undefined || (routed.has(slot) && !routed.has(other))) portToSlot.set(owner.port, slot);
+  for (const slot of markToSlots.get(mark) ?? []) {
+    const port = slotToOwner.get(slot)?.port ?? 0;
+    const other = portToSlot.get(port);
+    if (other === undefined || (slotToKeys.has(slot) && !slotToKeys.has(other))) portToSlot.set(port, slot);
   }
   return portToSlot;
 }
@@ -216,9 +222,9 @@ export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<num
 /** The balancers of a cluster, by their marks. */
 export function readBalancers(content: UnitContent, cluster: string): ReadonlyMap<string, Balancer> {
   const markToBalancer = new Map<string, Balancer>();
-  for (const { mark } of content.slotToOwner.values()) {
+  for (const mark of content.markToSlots.keys()) {
     const id = parseMark(mark, cluster)?.id;
-    if (id !== undefined && !markToBalancer.has(mark)) markToBalancer.set(mark, readBalancer(content, id));
+    if (id !== undefined) markToBalancer.set(mark, readBalancer(content, id));
   }
   return markToBalancer;
 }
@@ -226,11 +232,11 @@ export function readBalancers(content: UnitContent, cluster: string): ReadonlyMa
 function readBalancer(content: UnitContent, id: BalancerId): Balancer {
   const portToSlot = chooseSlots(content, formatMark(id));
   const [first = ''] = portToSlot.values();
-  const keys = [...content.keyToSlot].filter(([, slot]) => [...portToSlot.values()].includes(slot));
+  const keys = [...portToSlot.values()].flatMap((slot) => content.slotToKeys.get(slot) ?? []);
   const affinityS = content.slotToOwner.get(first)?.affinityS ?? 0;
   return {
     id,
-    addresses: readAddresses(keys.map(([key]) => key.slice(0, key.lastIndexOf(':')))),
+    addresses: readAddresses(keys.map((key) => key.slice(0, key.lastIndexOf(':')))),
     listeners: [...portToSlot].map(([port, slot]): Listener => ({
       protocol: 'tcp',
       port,

@@ -23,11 +23,10 @@ import {
   type UnitContent,
   askContent,
   readContent,
-  findUnheard,
   maps,
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
-import { runCommands, type Step, planSteps } from './steps.ts';
+import { runCommands, type Step, type Plan, planSteps } from './steps.ts';
 import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 
@@ -120,11 +119,12 @@ class HaproxyDriver implements LoadBalancerDriver {
     const snapshot = this.#snapshot(signal);
     const active = await snapshot.pair.findActive();
     const aim = snapshot.aim(active, wanted.id, wanted);
+    const problem = snapshot.findProblem(aim);
+    if (problem !== null) throw problem;
     return snapshot.answering.flatMap((unit) => {
       const prefix = unit === active ? '' : `${unit.unit}: `;
-      return snapshot
-        .planUnit(unit, aim)
-        .map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
+      const { steps } = snapshot.planUnit(unit, aim);
+      return steps.map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
     });
   }
 
@@ -182,9 +182,13 @@ class HaproxyDriver implements LoadBalancerDriver {
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
-      return { result: error.kind === 'refused' ? 'refused' : 'failed', why: error.message };
+      return toProgress(error);
     }
   }
+}
+
+function toProgress({ kind, message }: DeviceError): Progress {
+  return { result: kind === 'refused' ? 'refused' : 'failed', why: message };
 }
 
 function findRefusal({ listeners, affinityS }: Balancer): string | null {
@@ -326,19 +330,22 @@ class Snapshot {
     return { mark: formatMark(id), wanted, base, active };
   }
 
-  /** What is to be done at a unit. @throws DeviceError refused where it cannot be done. */
-  planUnit(unit: SnapshotUnit, { mark, wanted, base, active }: Aim): readonly Step[] {
+  /** Why the active unit cannot have what is wanted; null where it can. */
+  findProblem(aim: Aim): DeviceError | null {
+    return this.planUnit(aim.active, aim).markToProblem.get(aim.mark) ?? null;
+  }
+
+  /** What is to be done at a unit. */
+  planUnit(unit: SnapshotUnit, { mark, wanted, base, active }: Aim): Plan {
     const { content } = unit;
-    const why = wanted === null ? null : findUnheard(content, wanted);
-    if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
     const isOne = unit === active && content.isKept;
     const superfluous = isOne ? [] : [...readBalancers(content, this.#cluster).keys()];
     const gone = superfluous.map((other) => [other, null] as const);
     const markToWanted = new Map<string, Balancer | null>([...gone, ...(isOne ? [] : base), [mark, wanted]]);
-    const steps = planSteps(unit.unit, content, markToWanted);
+    const plan = planSteps(unit.unit, content, markToWanted);
     // If one unit does not answer, the complete content is unknown.
     const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
-    return isKept ? steps : [...steps, keep];
+    return isKept ? plan : { ...plan, steps: [...plan.steps, keep] };
   }
 
   /** The active unit first. What another one does not do now, the next call does. */
@@ -348,12 +355,14 @@ class Snapshot {
     if (progress.result !== 'done') return progress;
     for (const unit of this.answering.filter((one) => one !== active))
       await this.#writeUnit(unit, aim).catch(ignoreDeviceError);
-    return progress;
+    const problem = this.findProblem(aim);
+    return problem === null ? progress : toProgress(problem);
   }
 
+  /** `done` also where that was all that can be done. */
   async #writeUnit(unit: SnapshotUnit, aim: Aim): Promise<Progress> {
     for (let start = 1; start <= maxStarts; start += 1) {
-      const steps = this.planUnit(unit, aim);
+      const { steps } = this.planUnit(unit, aim);
       if (steps.length === 0) return { result: 'done' };
       if (unit.content.isSaving) return describeSaving(unit);
       const reservations = steps.filter(({ isReservation }) => isReservation);
@@ -365,7 +374,7 @@ class Snapshot {
 
   #judge(unit: SnapshotUnit, aim: Aim, words: string): Progress {
     if (unit.content.isSaving) return describeSaving(unit);
-    const [left] = this.planUnit(unit, aim);
+    const [left] = this.planUnit(unit, aim).steps;
     if (left === undefined) return { result: 'done' };
     const answer = words === '' ? '' : ` (${toPrintableLine(words).slice(0, 200)})`;
     const why = `${unit.unit} has not changed ${left.change.object} as it was told${answer}`;
