@@ -231,6 +231,11 @@ export interface LoadBalancerDriver {
   ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress>;
   /** Takes away all that has its mark. Absence is `done`. */
   remove(id: BalancerId, signal: AbortSignal): Promise<Progress>;
+  /**
+   * For a device that forgets: the balancers that the cluster has served there, after each of them was compared since a unit said that it may lack
+   * some. Only this makes such a unit `isInSync`, where no other unit has all. `failed` where one is lacking. As `ensure`, it never rejects.
+   */
+  confirm?(all: readonly BalancerId[], signal: AbortSignal): Promise<Progress>;
   /** Reads only. */
   readState(signal: AbortSignal): Promise<DeviceState>;
 }

@@ -59,8 +59,8 @@ export interface UnitContent {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
-  /** It has had all that it is to have since its start. */
-  readonly isKept: boolean;
+  /** By cluster: `kept` where it has had all of that since its start, `lacking` where the other unit has more. */
+  readonly clusterToState: ReadonlyMap<string, string>;
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
   readonly slotToOwner: ReadonlyMap<string, Owner>;
@@ -92,7 +92,11 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
   return {
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
-    isKept: fields.get('content') === 'kept',
+    clusterToState: new Map(
+      [...fields].flatMap(([key, value]) =>
+        key.startsWith(contentOf) ? [[key.slice(contentOf.length), value]] : [],
+      ),
+    ),
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
@@ -105,6 +109,30 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
     strays: [...ownerEntries.strays, ...frontendEntries.strays],
     slotToServers: readServers(servers),
   };
+}
+
+const contentOf = 'content_';
+
+/** Whether it has had all of a cluster since its start. */
+export function isKept({ clusterToState }: UnitContent, cluster: string): boolean {
+  return clusterToState.get(cluster) === 'kept';
+}
+
+/**
+ * What says that a unit has all of a cluster. keepalived of its host then gives it the addresses again, unless another cluster lacks something that
+ * the other units have.
+ */
+export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
+  const known = others.flatMap((other) =>
+    [...other.clusterToState.keys()].filter((one) => isKept(other, one)),
+  );
+  const lacking = known.filter((one) => one !== cluster && !content.clusterToState.has(one));
+  const verb = content.clusterToState.has(cluster) ? 'set' : 'add';
+  return [
+    ...lacking.map((one) => `add map ${maps.role} ${contentOf}${one} lacking`),
+    `${verb} map ${maps.role} ${contentOf}${cluster} kept`,
+    `set map ${maps.role} content kept`,
+  ];
 }
 
 interface Entry {
@@ -363,7 +391,8 @@ notify) # by keepalived: INSTANCE NAME STATE PRIORITY
     ;;
 check) # by keepalived: whether this unit can serve
     role=$(cat "$run/role" 2> /dev/null || echo unknown)
-    ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
+    ask "set map ${maps.role} role $role;show map ${maps.role}" |
+        awk '/ content kept$/ { has = 1 } / lacking$/ { lacks = 1 } END { exit !has || lacks }'
     ;;
 *)
     echo "usage: $0 prepare|loaded|ended|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2

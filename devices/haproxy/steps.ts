@@ -1,6 +1,6 @@
+import type { Clock } from '../../lib/clock.ts';
 import type { HaproxyAddress, HaproxySettings } from './settings.ts';
 import {
-  type DriverContext,
   DeviceError,
   type Change,
   type DeviceMethod,
@@ -9,7 +9,7 @@ import {
   type Member,
   formatMember,
 } from '../driver.ts';
-import { exchangeText } from '../../lib/http/client.ts';
+import type { exchangeText } from '../../lib/http/client.ts';
 import {
   type UnitContent,
   formatKey,
@@ -24,9 +24,6 @@ import {
   freePlace,
 } from './content.ts';
 
-/** A unit answers within milliseconds; a host that is nearly dead gets this long. */
-const limitMs = 10_000;
-
 /** So long each change of a pair waits for a unit that is gone. A SYN that is lost comes again after a second. */
 const connectLimitMs = 2000;
 
@@ -40,8 +37,9 @@ const promptText = '\n> ';
 interface RuntimeCall {
   readonly address: HaproxyAddress;
   readonly settings: Pick<HaproxySettings, 'login' | 'ca'>;
-  readonly context: DriverContext;
-  readonly kind: 'read' | 'write';
+  readonly exchange: typeof exchangeText;
+  readonly clock: Clock;
+  readonly limitMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -51,14 +49,13 @@ interface RuntimeCall {
  * @throws DeviceError unreachable where not all were answered: some may be done. unauthorized where it takes no commands.
  */
 export async function runCommands(commands: readonly string[], call: RuntimeCall): Promise<string[]> {
-  const { address, settings, context, kind, signal } = call;
+  const { address, settings, exchange, clock, limitMs, signal } = call;
   const { unit, host, port } = address;
   const { login, ca } = settings;
-  await context.beforeCall(`${kind} ${unit}`);
   const text = `${[login, ...commands, 'quit'].join('\n')}\n`;
   try {
     const limits = { connectLimitMs, limitMs, maxBytes };
-    const answer = await exchangeText({ host, port, ca, text, ...limits, clock: context.clock, signal });
+    const answer = await exchange({ host, port, ca, text, ...limits, clock, signal });
     return split(unit, answer, commands.length);
   } catch (error) {
     signal.throwIfAborted();

@@ -140,7 +140,7 @@ export class FakeHaproxy {
 
 const toName = (file: string) => /^vipnat-(.*)\.map$/.exec(file)?.[1] ?? '';
 
-/** Units by their hosts. One that is `null` takes a connection and says nothing, until the limit of the call. */
+/** Units by their hosts. One that is `null` takes a connection and says nothing, until the limit of the call; one that is not there refuses. */
 export function toExchange(
   hostToUnit: ReadonlyMap<string, FakeHaproxy | null>,
   onLimit: (limitMs: number) => void,
@@ -148,6 +148,7 @@ export function toExchange(
   return ({ host, text, limitMs }) => {
     const unit = hostToUnit.get(host);
     if (unit != null) return Promise.resolve(unit.exchange(text));
+    if (unit === undefined) return Promise.reject(new Error('connection refused'));
     onLimit(limitMs);
     return Promise.reject(new Error(`no answer within ${limitMs / 1000} s`));
   };
