@@ -235,7 +235,7 @@ export interface LoadBalancerDriver {
    * For a device that forgets: the balancers that the cluster has served there, after each of them was compared since a unit said that it may lack
    * some. Only this makes such a unit `isInSync`, where no other unit has all. `failed` where one is lacking. As `ensure`, it never rejects.
    */
-  confirm?(all: readonly BalancerId[], signal: AbortSignal): Promise<Progress>;
+  readonly confirm?: ((all: readonly BalancerId[], signal: AbortSignal) => Promise<Progress>) | undefined;
   /** Reads only. */
   readState(signal: AbortSignal): Promise<DeviceState>;
 }

@@ -33,7 +33,11 @@ function start(count: 1 | 2) {
   const calls: string[] = [];
   const pauses = { ms: 0 };
   const makeDriver = (cluster = 'prod') =>
-    createHaproxyBy(toExchange(hostToUnit, (limitMs) => { clock.stall(limitMs); }))(
+    createHaproxyBy(
+      toExchange(hostToUnit, (limitMs) => {
+        clock.stall(limitMs);
+      }),
+    )(
       {
         ...{ name: 'edge', cluster, units: hosts.slice(0, count), ca: null, options: {} },
         credentials: { username: 'vipnat', password: 'a word' },
