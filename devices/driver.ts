@@ -186,7 +186,10 @@ export type Progress =
   | { readonly result: 'done' }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
-  /** It will not do it, however often it is asked: a person has to change something. */
+  /**
+   * It will not do it, however often it is asked: a person has to change something. What serves already goes on, and gets the members that are wanted,
+   * as far as the device can.
+   */
   | { readonly result: 'refused'; readonly why: string }
   /** It did not work this time. A unit that is `unauthorized` is asked for nothing more until the credentials may be others. */
   | { readonly result: 'failed'; readonly why: string; readonly kind?: DeviceErrorKind };
@@ -228,6 +231,11 @@ export interface LoadBalancerDriver {
   ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress>;
   /** Takes away all that has its mark. Absence is `done`. */
   remove(id: BalancerId, signal: AbortSignal): Promise<Progress>;
+  /**
+   * For a device that forgets: the balancers that the cluster has served there, after each of them was compared since a unit said that it may lack
+   * some. Only this makes such a unit `isInSync`, where no other unit has all. `failed` where one is lacking. As `ensure`, it never rejects.
+   */
+  readonly confirm?: ((all: readonly BalancerId[], signal: AbortSignal) => Promise<Progress>) | undefined;
   /** Reads only. */
   readState(signal: AbortSignal): Promise<DeviceState>;
 }

@@ -41,9 +41,12 @@ export const maxStarts = 3;
 /** One or two units. */
 export class DevicePair<Unit extends PairUnit> {
   readonly #units: readonly Unit[];
+  readonly #areAlike: boolean;
 
-  constructor(units: readonly Unit[]) {
+  /** `areAlike`: each is written as the other one is. Where both are active, either may be asked for what both have. */
+  constructor(units: readonly Unit[], areAlike = false) {
     this.#units = units;
+    this.#areAlike = areAlike;
   }
 
   /** What each unit says of its role. One that does not answer is `unresponsive`; one that refuses vipnat is unknown. */
@@ -58,10 +61,10 @@ export class DevicePair<Unit extends PairUnit> {
 
   /**
    * The one active unit. A unit without a pair is taken for active unless it says that it is a standby.
-   * @throws DeviceError no-active-unit for none and for two; unreachable or unauthorized where none answers.
+   * @throws DeviceError no-active-unit for none, and for two that are not alike; unreachable or unauthorized where none answers.
    */
   async findActive(): Promise<Unit> {
-    return choose(await this.#askAll());
+    return choose(await this.#askAll(), this.#areAlike);
   }
 
   /**
@@ -71,7 +74,7 @@ export class DevicePair<Unit extends PairUnit> {
   async transact<Prepared, Result>(transaction: Transaction<Unit, Prepared, Result>): Promise<Result> {
     for (let start = 1; start <= maxStarts; start += 1) {
       const answers = await this.#askAll();
-      const pinned = choose(answers);
+      const pinned = choose(answers, this.#areAlike);
       const answering = answers.filter(({ error }) => error === null).map(({ unit }) => unit);
       const isActive = async () => isTakenForActive(await ask(pinned), answers.length === 1);
       const committed = await tryToCommit(transaction, pinned, isActive);
@@ -109,11 +112,12 @@ function isTakenForActive({ role, error }: Answer<unknown>, isAlone: boolean): b
   return role === 'active' || (isAlone && role === 'unknown' && error === null);
 }
 
-function choose<Unit extends PairUnit>(answers: readonly Answer<Unit>[]): Unit {
+function choose<Unit extends PairUnit>(answers: readonly Answer<Unit>[], areAlike: boolean): Unit {
   const isAlone = answers.length === 1;
   const active = answers.filter((answer) => isTakenForActive(answer, isAlone));
   const [one, other] = active;
-  if (other !== undefined) throw new DeviceError('no-active-unit', 'both units say that they are active');
+  if (other !== undefined && !areAlike)
+    throw new DeviceError('no-active-unit', 'both units say that they are active');
   if (one !== undefined) return one.unit;
   const errors = answers.flatMap(({ error }) => (error === null ? [] : [error]));
   const [first] = errors;

@@ -208,7 +208,7 @@ export class DeviceWriter {
         this.#compareAll();
       } else if (driver.capabilities.sessions && this.#drains.length > 0)
         this.#count(await this.#lock.share(() => driver.list(signal)));
-      const state = await driver.readState(signal);
+      const state = await this.#look(driver, signal);
       this.#report(describeState(state, this.#unread));
       this.#noteState(state);
       this.#admit();
@@ -236,6 +236,19 @@ export class DeviceWriter {
     const isEmpty = now.isEmpty && this.#toCompare.size === 0;
     if (isEmpty || isNewlyBehind(before, now)) this.#compareAll();
     else if (units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
+  }
+
+  /** What the units say. One that may lack something is told what it is to have, as soon as all was compared; until it has that, all is compared again. */
+  async #look(driver: LoadBalancerDriver, signal: AbortSignal): Promise<DeviceState> {
+    const state = await driver.readState(signal);
+    const { depth, working } = this.#queue.statistics;
+    const isUnknown = state.units.some(({ role, isInSync }) => role === 'active' && isInSync === null);
+    if (driver.confirm === undefined || !isUnknown || depth > 0 || working > 1) return state;
+    const served = [...this.#uidToHeld.values()].filter(({ isServing }) => isServing).map(({ id }) => id);
+    const result = await this.#lock.share(async () => (await driver.confirm?.(served, signal))?.result);
+    if (result === 'done') return await driver.readState(signal);
+    this.#compareAll();
+    return state;
   }
 
   /** Where that is not possible, the credentials that are known are as good as before. */

@@ -375,7 +375,7 @@ export class AlteonUnit implements PairUnit {
   #refuse(method: string, path: string, { status, text }: HttpsAnswer): DeviceError {
     if (status === 401) return new DeviceError('unauthorized', `${this.unit} does not take the credentials`);
     const why = `${this.unit} answers ${method} ${path} with ${status}${this.#explain(text)}`;
-    return new DeviceError('refused', why);
+    return new DeviceError(classifyStatus(status), why);
   }
 
   /** A unit says that it cannot do something with a good status, too. */
@@ -394,6 +394,11 @@ export class AlteonUnit implements PairUnit {
     const words = [message, testErr].filter((field) => typeof field === 'string' && field !== '');
     return words.length === 0 ? '' : `: ${quote(words.join(' '))}`;
   }
+}
+
+/** What a bad status says: of a unit that asks for less (429), or of a proxy before it, nothing is known of the change itself. */
+export function classifyStatus(status: number): 'refused' | 'unreachable' {
+  return [429, 502, 503, 504].includes(status) ? 'unreachable' : 'refused';
 }
 
 /** Some versions print numbers as texts. */

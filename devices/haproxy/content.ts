@@ -59,12 +59,14 @@ export interface UnitContent {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
-  /** It has had all that it is to have since its start. */
-  readonly isKept: boolean;
+  /** By cluster: `kept` where it has had all of that since its start, `lacking` where the other unit has more. */
+  readonly clusterToState: ReadonlyMap<string, string>;
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
   readonly slotToOwner: ReadonlyMap<string, Owner>;
+  readonly markToSlots: ReadonlyMap<string, readonly string[]>;
   readonly keyToSlot: ReadonlyMap<string, string>;
+  readonly slotToKeys: ReadonlyMap<string, readonly string[]>;
   readonly strays: readonly Stray[];
   /** Of all slots of the configuration, or of those that were asked for. */
   readonly slotToServers: ReadonlyMap<string, readonly Server[]>;
@@ -85,20 +87,52 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
+  const slotToOwner = new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)]));
+  const keyToSlot = frontendEntries.first;
   return {
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
-    isKept: fields.get('content') === 'kept',
+    clusterToState: new Map(
+      [...fields].flatMap(([key, value]) =>
+        key.startsWith(contentOf) ? [[key.slice(contentOf.length), value]] : [],
+      ),
+    ),
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
       return { first, last };
     }),
-    slotToOwner: new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)])),
-    keyToSlot: frontendEntries.first,
+    slotToOwner,
+    markToSlots: Map.groupBy(slotToOwner.keys(), (slot) => slotToOwner.get(slot)?.mark ?? ''),
+    keyToSlot,
+    slotToKeys: Map.groupBy(keyToSlot.keys(), (key) => keyToSlot.get(key) ?? ''),
     strays: [...ownerEntries.strays, ...frontendEntries.strays],
     slotToServers: readServers(servers),
   };
+}
+
+const contentOf = 'content_';
+
+/** Whether it has had all of a cluster since its start. */
+export function isKept({ clusterToState }: UnitContent, cluster: string): boolean {
+  return clusterToState.get(cluster) === 'kept';
+}
+
+/**
+ * What says that a unit has all of a cluster. keepalived of its host then gives it the addresses again, unless another cluster lacks something that
+ * the other units have.
+ */
+export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
+  const known = others.flatMap((other) =>
+    [...other.clusterToState.keys()].filter((one) => isKept(other, one)),
+  );
+  const lacking = known.filter((one) => one !== cluster && !content.clusterToState.has(one));
+  const verb = content.clusterToState.has(cluster) ? 'set' : 'add';
+  return [
+    ...lacking.map((one) => `add map ${maps.role} ${contentOf}${one} lacking`),
+    `${verb} map ${maps.role} ${contentOf}${cluster} kept`,
+    `set map ${maps.role} content kept`,
+  ];
 }
 
 interface Entry {
@@ -203,12 +237,12 @@ export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer)
 
 /** The slot of each port of a balancer: that which gets connections, where there are two. */
 export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<number, string> {
-  const routed = new Set(content.keyToSlot.values());
+  const { markToSlots, slotToOwner, slotToKeys } = content;
   const portToSlot = new Map<number, string>();
-  for (const [slot, owner] of content.slotToOwner) {
-    if (owner.mark !== mark) continue;
-    const other = portToSlot.get(owner.port);
-    if (other === undefined || (routed.has(slot) && !routed.has(other))) portToSlot.set(owner.port, slot);
+  for (const slot of markToSlots.get(mark) ?? []) {
+    const port = slotToOwner.get(slot)?.port ?? 0;
+    const other = portToSlot.get(port);
+    if (other === undefined || (slotToKeys.has(slot) && !slotToKeys.has(other))) portToSlot.set(port, slot);
   }
   return portToSlot;
 }
@@ -216,9 +250,9 @@ export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<num
 /** The balancers of a cluster, by their marks. */
 export function readBalancers(content: UnitContent, cluster: string): ReadonlyMap<string, Balancer> {
   const markToBalancer = new Map<string, Balancer>();
-  for (const { mark } of content.slotToOwner.values()) {
+  for (const mark of content.markToSlots.keys()) {
     const id = parseMark(mark, cluster)?.id;
-    if (id !== undefined && !markToBalancer.has(mark)) markToBalancer.set(mark, readBalancer(content, id));
+    if (id !== undefined) markToBalancer.set(mark, readBalancer(content, id));
   }
   return markToBalancer;
 }
@@ -226,11 +260,11 @@ export function readBalancers(content: UnitContent, cluster: string): ReadonlyMa
 function readBalancer(content: UnitContent, id: BalancerId): Balancer {
   const portToSlot = chooseSlots(content, formatMark(id));
   const [first = ''] = portToSlot.values();
-  const keys = [...content.keyToSlot].filter(([, slot]) => [...portToSlot.values()].includes(slot));
+  const keys = [...portToSlot.values()].flatMap((slot) => content.slotToKeys.get(slot) ?? []);
   const affinityS = content.slotToOwner.get(first)?.affinityS ?? 0;
   return {
     id,
-    addresses: readAddresses(keys.map(([key]) => key.slice(0, key.lastIndexOf(':')))),
+    addresses: readAddresses(keys.map((key) => key.slice(0, key.lastIndexOf(':')))),
     listeners: [...portToSlot].map(([port, slot]): Listener => ({
       protocol: 'tcp',
       port,
@@ -357,7 +391,8 @@ notify) # by keepalived: INSTANCE NAME STATE PRIORITY
     ;;
 check) # by keepalived: whether this unit can serve
     role=$(cat "$run/role" 2> /dev/null || echo unknown)
-    ask "set map ${maps.role} role $role;show map ${maps.role}" | grep -q ' content kept$'
+    ask "set map ${maps.role} role $role;show map ${maps.role}" |
+        awk '/ content kept$/ { has = 1 } / lacking$/ { lacks = 1 } END { exit !has || lacks }'
     ;;
 *)
     echo "usage: $0 prepare|loaded|ended|save|reload PID|notify INSTANCE NAME STATE PRIORITY|check" >&2

@@ -23,33 +23,41 @@ import {
   type UnitContent,
   askContent,
   readContent,
-  findUnheard,
-  maps,
+  isKept,
+  formatKept,
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
-import { runCommands, type Step, planSteps } from './steps.ts';
+import { runCommands, type Step, type Plan, planSteps } from './steps.ts';
 import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
+import { exchangeText } from '../../lib/http/client.ts';
 
 /** After a call that waited so long without an answer, changes do not call the unit for a while. Reads still do. */
 const slowMs = 1000;
 const leftOutMs = 10_000;
 
-/** The units that have let a call wait without an answer. */
-class UnresponsiveUnits {
+/** A unit answers within milliseconds; a host that is nearly dead gets this long, and a standby less: changes of the active one wait for it. */
+const limitMs = 10_000;
+const standbyLimitMs = 2000;
+
+/** How the units answered before. It saves waiting, and nothing depends on it. */
+class UnitMemory {
   readonly #clock: Clock;
   readonly #unitToUntilMs = new Map<string, number>();
+  /** The one that was active last; null where that is not known. */
+  active: string | null = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  get areLeftOut(): boolean {
-    return [...this.#unitToUntilMs.keys()].some((unit) => this.isLeftOut(unit));
-  }
-
+  /** Changes do not ask a unit that has let a call wait without an answer a moment ago. */
   isLeftOut(unit: string): boolean {
     return this.#clock.now() < (this.#unitToUntilMs.get(unit) ?? -Infinity);
+  }
+
+  getLimitMs(unit: string): number {
+    return this.active === null || this.active === unit ? limitMs : standbyLimitMs;
   }
 
   /** Does what calls the unit, and keeps in mind whether the unit answered in time. */
@@ -61,7 +69,8 @@ class UnresponsiveUnits {
       return result;
     } catch (error) {
       const nowMs = this.#clock.now();
-      if (nowMs - startMs >= slowMs) this.#unitToUntilMs.set(unit, nowMs + leftOutMs);
+      if (error instanceof DeviceError && nowMs - startMs >= slowMs)
+        this.#unitToUntilMs.set(unit, nowMs + leftOutMs);
       throw error;
     }
   }
@@ -79,8 +88,12 @@ class UnresponsiveUnits {
  */
 
 /** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
-export const createHaproxy: CreateDriver = (settings, context) =>
-  new HaproxyDriver(readSettings(settings), context);
+export const createHaproxy: CreateDriver = createHaproxyBy(exchangeText);
+
+/** Likewise, with what asks a unit. */
+export function createHaproxyBy(exchange: typeof exchangeText): CreateDriver {
+  return (settings, context) => new HaproxyDriver({ settings: readSettings(settings), context, exchange });
+}
 
 /** A unit that saves what it has starts again within a second. */
 const retryInMs = 1000;
@@ -92,8 +105,9 @@ class HaproxyDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #parts: Omit<SnapshotOptions, 'signal' | 'what'>;
 
-  constructor(settings: HaproxySettings, context: DriverContext) {
-    this.#parts = { settings, context, unresponsiveUnits: new UnresponsiveUnits(context.clock) };
+  constructor(parts: Pick<SnapshotOptions, 'settings' | 'context' | 'exchange'>) {
+    const { settings, context } = parts;
+    this.#parts = { ...parts, memory: new UnitMemory(context.clock) };
     const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
@@ -103,7 +117,7 @@ class HaproxyDriver implements LoadBalancerDriver {
 
   async list(signal: AbortSignal): Promise<readonly Owned[]> {
     const { cluster } = this.#parts.settings;
-    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').pair.findActive();
+    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
     return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
       const counts = [...chooseSlots(content, mark).values()].flatMap((slot) =>
         readMembers(content.slotToServers.get(slot) ?? []).map(
@@ -118,24 +132,29 @@ class HaproxyDriver implements LoadBalancerDriver {
     const why = findRefusal(wanted);
     if (why !== null) throw new DeviceError('refused', why);
     const snapshot = this.#snapshot(signal);
-    const active = await snapshot.pair.findActive();
+    const active = await snapshot.findActive();
     const aim = snapshot.aim(active, wanted.id, wanted);
+    const problem = snapshot.findProblem(aim);
+    if (problem !== null) throw problem;
     return snapshot.answering.flatMap((unit) => {
       const prefix = unit === active ? '' : `${unit.unit}: `;
-      return snapshot
-        .planUnit(unit, aim)
-        .map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
+      const { steps } = snapshot.planUnit(unit, aim);
+      return steps.map(({ change }) => ({ ...change, object: `${prefix}${change.object}` }));
     });
   }
 
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
     const why = findRefusal(wanted);
     if (why !== null) return { result: 'refused', why };
-    return await this.#change(wanted.id, wanted, signal);
+    return await this.#change(signal, (snapshot, active) => snapshot.aim(active, wanted.id, wanted));
   }
 
   async remove(id: BalancerId, signal: AbortSignal): Promise<Progress> {
-    return await this.#change(id, null, signal);
+    return await this.#change(signal, (snapshot, active) => snapshot.aim(active, id, null));
+  }
+
+  async confirm(all: readonly BalancerId[], signal: AbortSignal): Promise<Progress> {
+    return await this.#change(signal, (snapshot, active) => snapshot.aimAtAll(active, all));
   }
 
   async readState(signal: AbortSignal): Promise<DeviceState> {
@@ -148,9 +167,9 @@ class HaproxyDriver implements LoadBalancerDriver {
       units: units.map((state) => {
         const unit = snapshot.units.find((one) => one.unit === state.unit);
         if (active === undefined || unit === undefined || !snapshot.answering.includes(unit)) return state;
-        if (unit === active && !unit.content.isKept)
-          return { ...state, isInSync: null, why: 'it has had no change since it started' };
         const problem = unit === active ? '' : snapshot.compare(unit, active);
+        if (problem === '' && !snapshot.isKept(unit))
+          return { ...state, isInSync: null, why: 'since it started, not all Services have been compared' };
         return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
       }),
       foreignChanges: [],
@@ -162,30 +181,39 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   async #readForChange(signal: AbortSignal): Promise<readonly [Snapshot, SnapshotUnit]> {
-    if (this.#parts.unresponsiveUnits.areLeftOut) {
+    const { memory } = this.#parts;
+    if (memory.active !== null) {
       const snapshot = this.#snapshot(signal, 'content of answering units');
-      const active = await snapshot.pair.findActive().catch(ignoreDeviceError);
+      const active = await snapshot.findActive().catch(ignoreDeviceError);
       if (active !== null) return [snapshot, active];
+      // Another one may be active, and slow.
+      memory.active = null;
     }
     const snapshot = this.#snapshot(signal);
-    return [snapshot, await snapshot.pair.findActive()];
+    return [snapshot, await snapshot.findActive()];
   }
 
-  async #change(id: BalancerId, wanted: Balancer | null, signal: AbortSignal): Promise<Progress> {
+  async #change(
+    signal: AbortSignal,
+    toAim: (snapshot: Snapshot, active: SnapshotUnit) => Aim,
+  ): Promise<Progress> {
     try {
       for (let start = 1; start <= maxStarts; start += 1) {
         const [snapshot, active] = await this.#readForChange(signal);
-        const progress = await snapshot.write(snapshot.aim(active, id, wanted));
+        const progress = await snapshot.write(toAim(snapshot, active));
         if (active.role === 'active') return progress;
       }
       return { result: 'failed', why: `the units changed their roles ${maxStarts} times in one change` };
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
-      const { kind, message: why } = error;
-      return kind === 'refused' ? { result: kind, why } : { result: 'failed', why, kind };
+      return toProgress(error);
     }
   }
+}
+
+function toProgress({ kind, message: why }: DeviceError): Progress {
+  return kind === 'refused' ? { result: kind, why } : { result: 'failed', why, kind };
 }
 
 function findRefusal({ listeners, affinityS }: Balancer): string | null {
@@ -203,8 +231,9 @@ type Asked = 'content' | 'with sessions' | 'content of answering units';
 interface SnapshotOptions {
   readonly settings: HaproxySettings;
   readonly context: DriverContext;
+  readonly exchange: typeof exchangeText;
   readonly what: Asked;
-  readonly unresponsiveUnits: UnresponsiveUnits;
+  readonly memory: UnitMemory;
   /** Ends all that is asked. */
   readonly signal: AbortSignal;
 }
@@ -240,8 +269,8 @@ class SnapshotUnit implements PairUnit {
 
   async readRole(): Promise<UnitRole> {
     const asked = askContent();
-    const { what, unresponsiveUnits } = this.#snapshot;
-    if (what === 'content of answering units' && unresponsiveUnits.isLeftOut(this.unit))
+    const { what, memory } = this.#snapshot;
+    if (what === 'content of answering units' && memory.isLeftOut(this.unit))
       throw new DeviceError('unreachable', `${this.unit} did not answer a moment ago`);
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
@@ -256,10 +285,16 @@ class SnapshotUnit implements PairUnit {
 
   /** Answers with what it says where it does not do all of it. */
   async write(steps: readonly Step[]): Promise<string> {
-    const commands = steps.flatMap((step) => step.commands);
     const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
-    const own = slots.length > maxAskedSlots ? null : slots;
-    const answers = await this.#run('write', [...commands, ...askContent(own)]);
+    return await this.send(
+      steps.flatMap((step) => step.commands),
+      slots.length > maxAskedSlots ? null : slots,
+    );
+  }
+
+  /** Likewise, and reads back all servers or those of some slots. */
+  async send(commands: readonly string[], slots: readonly string[] | null): Promise<string> {
+    const answers = await this.#run('write', [...commands, ...askContent(slots)]);
     const read = readContent(this.unit, answers.slice(commands.length));
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
@@ -268,9 +303,13 @@ class SnapshotUnit implements PairUnit {
     );
   }
 
-  #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
-    const call = { address: this.#address, ...this.#snapshot, kind };
-    return this.#snapshot.unresponsiveUnits.watch(this.unit, () => runCommands(commands, call));
+  async #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
+    const { memory, context } = this.#snapshot;
+    // The pause of a budget is none of the unit's.
+    await context.beforeCall(`${kind} ${this.unit}`);
+    const { clock } = context;
+    const call = { ...this.#snapshot, address: this.#address, clock, limitMs: memory.getLimitMs(this.unit) };
+    return await memory.watch(this.unit, () => runCommands(commands, call));
   }
 }
 
@@ -292,11 +331,13 @@ function readSessions(answer: string): ReadonlyMap<string, number> {
 class Snapshot {
   readonly units: readonly SnapshotUnit[];
   readonly pair: DevicePair<SnapshotUnit>;
+  readonly #memory: UnitMemory;
   readonly #cluster: string;
 
   constructor(how: SnapshotOptions) {
     this.units = how.settings.units.map((address) => new SnapshotUnit(address, how));
-    this.pair = new DevicePair(this.units);
+    this.pair = new DevicePair(this.units, true);
+    this.#memory = how.memory;
     this.#cluster = how.settings.cluster;
   }
 
@@ -304,42 +345,68 @@ class Snapshot {
     return this.units.filter(({ hasAnswered }) => hasAnswered);
   }
 
+  /** Asks the units. @throws DeviceError as DevicePair's. */
+  async findActive(): Promise<SnapshotUnit> {
+    const active = await this.pair.findActive();
+    this.#memory.active = active.unit;
+    return active;
+  }
+
   /** Why a unit does not have what the active one has; empty where it has. */
   compare(unit: SnapshotUnit, active: SnapshotUnit): string {
-    const [there, meant] = [unit, active].map(({ content }) =>
-      [...readBalancers(content, this.#cluster).values()].map((one) => describeBalancer(one).join('\n')),
-    );
-    const missing = meant?.filter((text) => there?.includes(text) !== true).length ?? 0;
-    const superfluous = there?.filter((text) => meant?.includes(text) !== true).length ?? 0;
+    const [there, meant] = [this.#describe(unit.content), this.#describe(active.content)];
+    const missing = [...meant].filter((text) => !there.has(text)).length;
+    const superfluous = [...there].filter((text) => !meant.has(text)).length;
     if (missing + superfluous === 0) return '';
     return `it is behind: it lacks ${missing} balancers as the active unit has them, and has ${superfluous} others`;
   }
 
-  /** What all units are to have when this balancer is as it is wanted; null for gone. */
-  aim(active: SnapshotUnit, id: BalancerId, wanted: Balancer | null): Aim {
-    const base = new Map(readBalancers(active.content, this.#cluster));
-    // A unit that began empty knows less than one that did not.
-    for (const other of active.content.isKept ? [] : this.answering) {
-      if (!other.content.isKept) continue;
-      for (const [mark, balancer] of readBalancers(other.content, this.#cluster))
-        if (!base.has(mark)) base.set(mark, balancer);
-    }
-    return { mark: formatMark(id), wanted, base, active };
+  /** Without members that drain: open connections are at the unit that took them. */
+  #describe(content: UnitContent): ReadonlySet<string> {
+    const texts = [...readBalancers(content, this.#cluster).values()].map((one) => {
+      const isServing = (line: string) => !line.endsWith(' weight 0');
+      return describeBalancer(one).filter(isServing).join('\n');
+    });
+    return new Set(texts);
   }
 
-  /** What is to be done at a unit. @throws DeviceError refused where it cannot be done. */
-  planUnit(unit: SnapshotUnit, { mark, wanted, base, active }: Aim): readonly Step[] {
+  /** Whether it has had all of this cluster since it started. */
+  isKept({ content }: SnapshotUnit): boolean {
+    return isKept(content, this.#cluster);
+  }
+
+  /** What all units are to have when this balancer is as it is wanted; null for gone. */
+  aim(active: SnapshotUnit, id: BalancerId, wanted: Balancer | null): Aim {
+    const whole = this.answering.filter((unit) => this.isKept(unit));
+    // A unit that began empty knows less than one that did not. Where all did, each knows a part.
+    const others = this.isKept(active) ? [] : whole.length > 0 ? whole : this.answering;
+    const base = new Map(
+      [...others.toReversed(), active].flatMap(({ content }) => [...readBalancers(content, this.#cluster)]),
+    );
+    const mark = formatMark(id);
+    return { mark, changes: [[mark, wanted]], base, active, isWhole: whole.length > 0 };
+  }
+
+  /** That each unit has what the active one has, which are at least these. @throws DeviceError nonsense where it has not. */
+  aimAtAll(active: SnapshotUnit, all: readonly BalancerId[]): Aim {
+    const base = readBalancers(active.content, this.#cluster);
+    const lacking = all.find((id) => !base.has(formatMark(id)));
+    if (lacking === undefined) return { mark: '', changes: [], base, active, isWhole: true };
+    throw new DeviceError('nonsense', `${active.unit} has lost ${lacking.namespace}/${lacking.name}`);
+  }
+
+  /** Why the active unit cannot have what is wanted; null where it can. */
+  findProblem(aim: Aim): DeviceError | null {
+    return this.planUnit(aim.active, aim).markToProblem.get(aim.mark) ?? null;
+  }
+
+  /** What is to be done at a unit. */
+  planUnit(unit: SnapshotUnit, { changes, base, active, isWhole }: Aim): Plan {
     const { content } = unit;
-    const why = wanted === null ? null : findUnheard(content, wanted);
-    if (why !== null) throw new DeviceError('refused', `${unit.unit} cannot have it: ${why}`);
-    const isOne = unit === active && content.isKept;
-    const superfluous = isOne ? [] : [...readBalancers(content, this.#cluster).keys()];
+    const isOne = (unit === active || unit.role === 'active') && this.isKept(unit);
+    const superfluous = isWhole && !isOne ? [...readBalancers(content, this.#cluster).keys()] : [];
     const gone = superfluous.map((other) => [other, null] as const);
-    const markToWanted = new Map<string, Balancer | null>([...gone, ...(isOne ? [] : base), [mark, wanted]]);
-    const steps = planSteps(unit.unit, content, markToWanted);
-    // If one unit does not answer, the complete content is unknown.
-    const isKept = content.isKept || wanted === null || this.answering.length < this.units.length;
-    return isKept ? steps : [...steps, keep];
+    return planSteps(unit.unit, content, new Map([...gone, ...(isOne ? [] : base), ...changes]));
   }
 
   /** The active unit first. What another one does not do now, the next call does. */
@@ -349,28 +416,39 @@ class Snapshot {
     if (progress.result !== 'done') return progress;
     for (const unit of this.answering.filter((one) => one !== active))
       await this.#writeUnit(unit, aim).catch(ignoreDeviceError);
-    return progress;
+    const problem = this.findProblem(aim);
+    return problem === null ? progress : toProgress(problem);
   }
 
+  /** `done` also where that was all that can be done. */
   async #writeUnit(unit: SnapshotUnit, aim: Aim): Promise<Progress> {
     for (let start = 1; start <= maxStarts; start += 1) {
-      const steps = this.planUnit(unit, aim);
-      if (steps.length === 0) return { result: 'done' };
+      const { steps } = this.planUnit(unit, aim);
+      if (steps.length === 0) return await this.#keep(unit, aim);
       if (unit.content.isSaving) return describeSaving(unit);
       const reservations = steps.filter(({ isReservation }) => isReservation);
       const words = await unit.write(reservations.length === 0 ? steps : reservations);
-      if (reservations.length === 0) return this.#judge(unit, aim, words);
+      if (reservations.length === 0) return await this.#judge(unit, aim, words);
     }
     return { result: 'failed', why: `${unit.unit} gives the slots that it had free to another cluster` };
   }
 
-  #judge(unit: SnapshotUnit, aim: Aim, words: string): Progress {
+  async #judge(unit: SnapshotUnit, aim: Aim, words: string): Promise<Progress> {
     if (unit.content.isSaving) return describeSaving(unit);
-    const [left] = this.planUnit(unit, aim);
-    if (left === undefined) return { result: 'done' };
+    const [left] = this.planUnit(unit, aim).steps;
+    if (left === undefined) return await this.#keep(unit, aim);
     const answer = words === '' ? '' : ` (${toPrintableLine(words).slice(0, 200)})`;
     const why = `${unit.unit} has not changed ${left.change.object} as it was told${answer}`;
     return { result: 'failed', why };
+  }
+
+  /** It has all that it is to have. Only who knows of all that there is says so to the unit. */
+  async #keep(unit: SnapshotUnit, { isWhole }: Aim): Promise<Progress> {
+    if (isWhole && !this.isKept(unit)) {
+      const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
+      await unit.send(formatKept(unit.content, this.#cluster, others), []);
+    }
+    return { result: 'done' };
   }
 }
 
@@ -381,16 +459,11 @@ function describeSaving({ unit }: SnapshotUnit): Progress {
 /** What a change is for. */
 interface Aim {
   readonly mark: string;
-  readonly wanted: Balancer | null;
-  /** All of the cluster's balancers before the change, by their marks. */
+  /** By mark; null for what is to be gone. */
+  readonly changes: readonly (readonly [string, Balancer | null])[];
+  /** Of the cluster's balancers before the change, by their marks, all that the units know. */
   readonly base: ReadonlyMap<string, Balancer>;
   readonly active: SnapshotUnit;
+  /** These are all of the cluster: what a unit has more is superfluous, and who has them has all. */
+  readonly isWhole: boolean;
 }
-
-/** keepalived of its host gives it the addresses from then on: see the file `vipnat-haproxy` of the configuration. */
-const keep: Step = {
-  change: { object: 'content', before: 'empty', after: 'kept' },
-  commands: [`set map ${maps.role} content kept`],
-  slot: '',
-  isReservation: false,
-};

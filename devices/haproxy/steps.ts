@@ -1,19 +1,21 @@
+import type { Clock } from '../../lib/clock.ts';
 import type { HaproxyAddress, HaproxySettings } from './settings.ts';
 import {
-  type DriverContext,
   DeviceError,
   type Change,
+  type DeviceMethod,
   type Balancer,
   type Listener,
   type Member,
   formatMember,
 } from '../driver.ts';
-import { exchangeText } from '../../lib/http/client.ts';
+import type { exchangeText } from '../../lib/http/client.ts';
 import {
   type UnitContent,
   formatKey,
   formatOwner,
   chooseSlots,
+  findUnheard,
   readMethod,
   maps,
   readMembers,
@@ -21,9 +23,6 @@ import {
   type Server,
   freePlace,
 } from './content.ts';
-
-/** A unit answers within milliseconds; a host that is nearly dead gets this long. */
-const limitMs = 10_000;
 
 /** So long each change of a pair waits for a unit that is gone. A SYN that is lost comes again after a second. */
 const connectLimitMs = 2000;
@@ -38,8 +37,9 @@ const promptText = '\n> ';
 interface RuntimeCall {
   readonly address: HaproxyAddress;
   readonly settings: Pick<HaproxySettings, 'login' | 'ca'>;
-  readonly context: DriverContext;
-  readonly kind: 'read' | 'write';
+  readonly exchange: typeof exchangeText;
+  readonly clock: Clock;
+  readonly limitMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -49,14 +49,13 @@ interface RuntimeCall {
  * @throws DeviceError unreachable where not all were answered: some may be done. unauthorized where it takes no commands.
  */
 export async function runCommands(commands: readonly string[], call: RuntimeCall): Promise<string[]> {
-  const { address, settings, context, kind, signal } = call;
+  const { address, settings, exchange, clock, limitMs, signal } = call;
   const { unit, host, port } = address;
   const { login, ca } = settings;
-  await context.beforeCall(`${kind} ${unit}`);
   const text = `${[login, ...commands, 'quit'].join('\n')}\n`;
   try {
     const limits = { connectLimitMs, limitMs, maxBytes };
-    const answer = await exchangeText({ host, port, ca, text, ...limits, clock: context.clock, signal });
+    const answer = await exchange({ host, port, ca, text, ...limits, clock, signal });
     return split(unit, answer, commands.length);
   } catch (error) {
     signal.throwIfAborted();
@@ -108,15 +107,22 @@ const phases = [
 ];
 type Phase = (typeof phases)[number];
 
+/** What is to be done at a unit. */
+export interface Plan {
+  readonly steps: readonly Step[];
+  /** Why a balancer cannot be as it is wanted, by its mark: refused without room for it, foreign-changes where an address and port is another's. */
+  readonly markToProblem: ReadonlyMap<string, DeviceError>;
+}
+
 /**
- * Plans for these marks; null for what is to be gone. All else stays as it is.
- * @throws DeviceError refused where the unit has no room; foreign-changes where an address and port is another balancer's.
+ * Plans for these marks; null for what is to be gone. All else stays as it is. Where something cannot be as it is wanted, nothing of it comes, and
+ * the listeners that it has get the members that are wanted, as far as there is room.
  */
 export function planSteps(
   unit: string,
   content: UnitContent,
   markToWanted: ReadonlyMap<string, Balancer | null>,
-): readonly Step[] {
+): Plan {
   const planner = new Planner(unit, content, markToWanted);
   for (const { map, reference } of content.strays) planner.dropStray(map, reference);
   // What goes is planned last: what comes may have its addresses.
@@ -124,27 +130,37 @@ export function planSteps(
     ([, one], [, other]) => Number(one === null) - Number(other === null),
   );
   for (const [mark, wanted] of inOrder) planner.plan(mark, wanted);
-  return planner.steps;
+  return planner.result;
 }
 
 class Planner {
   readonly #unit: string;
   readonly #content: UnitContent;
   readonly #planned: { readonly phase: Phase; readonly step: Step }[] = [];
-  readonly #taken: Set<string>;
+  readonly #markToProblem = new Map<string, DeviceError>();
+  readonly #methodToSlots: ReadonlyMap<DeviceMethod, readonly string[]>;
+  readonly #methodToFree: ReadonlyMap<DeviceMethod, string[]>;
   readonly #markToKeys: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly #wantedKeys: ReadonlySet<string>;
 
   constructor(unit: string, content: UnitContent, markToWanted: ReadonlyMap<string, Balancer | null>) {
     this.#unit = unit;
     this.#content = content;
     this.#markToKeys = new Map([...markToWanted].map(([mark, wanted]) => [mark, listKeys(wanted)]));
-    this.#taken = new Set(content.slotToOwner.keys());
+    this.#wantedKeys = new Set([...this.#markToKeys.values()].flatMap((keys) => [...keys]));
+    const slots = [...content.slotToServers.keys()];
+    this.#methodToSlots = Map.groupBy(slots, readMethod);
+    this.#methodToFree = Map.groupBy(
+      slots.filter((slot) => !content.slotToOwner.has(slot)),
+      readMethod,
+    );
   }
 
-  get steps(): readonly Step[] {
-    return this.#planned
-      .toSorted((one, other) => phases.indexOf(one.phase) - phases.indexOf(other.phase))
-      .map(({ step }) => step);
+  get result(): Plan {
+    const inOrder = this.#planned.toSorted(
+      (one, other) => phases.indexOf(one.phase) - phases.indexOf(other.phase),
+    );
+    return { steps: inOrder.map(({ step }) => step), markToProblem: this.#markToProblem };
   }
 
   dropStray(map: string, reference: string): void {
@@ -153,47 +169,82 @@ class Planner {
   }
 
   plan(mark: string, wanted: Balancer | null): void {
-    const { slotToOwner } = this.#content;
-    const own = [...slotToOwner].filter(([, owner]) => owner.mark === mark).map(([slot]) => slot);
+    const portToSlot = this.#findSlots(mark, wanted);
+    const problem = wanted === null ? null : this.#findProblem(mark, wanted, portToSlot);
+    if (problem !== null) this.#markToProblem.set(mark, problem);
     const used = new Set<string>();
     for (const listener of wanted?.listeners ?? []) {
-      if (wanted === null) break;
-      const slot = this.#planSlot(mark, wanted, listener);
+      const present = portToSlot.get(listener.port);
+      const slot =
+        problem === null && wanted !== null ? this.#planSlot(mark, wanted, listener, present) : present;
+      if (slot === undefined) continue;
       used.add(slot);
       this.#planServers(slot, listener.members);
-      for (const address of wanted.addresses) {
-        this.#planKey(mark, formatKey(address, listener.port), slot);
-      }
     }
-    for (const [key, slot] of this.#content.keyToSlot) {
-      const isWanted = [...this.#markToKeys.values()].some((keys) => keys.has(key));
-      if (own.includes(slot) && !isWanted) this.#dropKey(key, slot);
-    }
-    for (const slot of own.filter((one) => !used.has(one))) this.#release(slot);
+    if (problem === null) this.#dropRest(mark, used);
   }
 
-  #planSlot(mark: string, { method, affinityS }: Balancer, { port }: Listener): string {
-    const owner = { mark, port, affinityS: affinityS ?? 0 };
-    const text = formatOwner(owner);
-    const present = chooseSlots(this.#content, mark).get(port);
-    // Where the method changes, a former try may have claimed a slot already.
-    const reserved = [...this.#content.slotToOwner].find(
-      ([slot, other]) => readMethod(slot) === method && other.mark === mark && other.port === port,
-    )?.[0];
-    const own = present !== undefined && readMethod(present) === method ? present : reserved;
-    if (own !== undefined) {
-      this.#note(own, text);
-      return own;
+  #dropRest(mark: string, used: ReadonlySet<string>): void {
+    for (const slot of this.#listOwn(mark)) {
+      for (const key of this.#content.slotToKeys.get(slot) ?? [])
+        if (!this.#wantedKeys.has(key)) this.#dropKey(key, slot);
+      if (!used.has(slot)) this.#release(slot);
     }
-    const slots = [...this.#content.slotToServers.keys()].filter((slot) => readMethod(slot) === method);
-    const slot = slots.find((one) => !this.#taken.has(one));
-    if (slot === undefined) {
-      const why = `${this.#unit} has ${slots.length} slots for listeners with ${method}, and all are taken`;
-      throw new DeviceError('refused', `${why}: raise the option slots`);
+  }
+
+  #listOwn(mark: string): readonly string[] {
+    return this.#content.markToSlots.get(mark) ?? [];
+  }
+
+  #getServers(slot: string): readonly Server[] {
+    return this.#content.slotToServers.get(slot) ?? [];
+  }
+
+  /** By port. One that the configuration has no more is none. Where the method changes, a former try may have claimed one already. */
+  #findSlots(mark: string, wanted: Balancer | null): ReadonlyMap<number, string> {
+    const { slotToServers, slotToOwner } = this.#content;
+    const fits = (slot: string) => slotToServers.has(slot) && readMethod(slot) === wanted?.method;
+    const own = this.#listOwn(mark).filter(fits);
+    const reserved = own.map((slot) => [slotToOwner.get(slot)?.port ?? 0, slot] as const).toReversed();
+    const routed = [...chooseSlots(this.#content, mark)].filter(([, slot]) => fits(slot));
+    return new Map([...reserved, ...routed]);
+  }
+
+  #findProblem(mark: string, wanted: Balancer, portToSlot: ReadonlyMap<number, string>): DeviceError | null {
+    const unheard = findUnheard(this.#content, wanted);
+    if (unheard !== null) return new DeviceError('refused', `${this.#unit} cannot have it: ${unheard}`);
+    for (const key of this.#markToKeys.get(mark) ?? []) {
+      const other = this.#findOther(mark, key);
+      const why = `${this.#unit} has ${key} for ${other}: remove that first`;
+      if (other !== null) return new DeviceError('foreign-changes', why);
     }
-    this.#taken.add(slot);
-    const change = { object: `slot ${slot}`, before: null, after: text };
-    this.#add('claim', change, slot, `add map ${maps.owners} ${slot} ${text}`);
+    const lack = this.#findLack(wanted, portToSlot);
+    return lack === null ? null : new DeviceError('refused', `${this.#unit} has ${lack}`);
+  }
+
+  #findLack({ method, listeners }: Balancer, portToSlot: ReadonlyMap<number, string>): string | null {
+    const slots = this.#methodToSlots.get(method) ?? [];
+    const lacking = listeners.filter(({ port }) => !portToSlot.has(port)).length;
+    const free = (this.#methodToFree.get(method) ?? []).length;
+    if (lacking > free) {
+      const left = `${slots.length} slots for listeners with ${method}, and ${free} are free`;
+      return `${left}: raise the option slots`;
+    }
+    // All slots have as many.
+    const count = this.#getServers(slots[0] ?? '').length;
+    const isFull = listeners.some(({ members }) => members.filter(isServing).length > count);
+    return isFull ? `${count} members at most: raise the option members` : null;
+  }
+
+  #planSlot(mark: string, wanted: Balancer, { port }: Listener, present: string | undefined): string {
+    const { method, affinityS, addresses } = wanted;
+    const text = formatOwner({ mark, port, affinityS: affinityS ?? 0 });
+    const slot = present ?? this.#methodToFree.get(method)?.shift() ?? '';
+    if (present === undefined) {
+      const change = { object: `slot ${slot}`, before: null, after: text };
+      this.#add('claim', change, slot, `add map ${maps.owners} ${slot} ${text}`);
+    } else this.#note(slot, text);
+    for (const address of addresses) this.#planKey(formatKey(address, port), slot);
     return slot;
   }
 
@@ -205,34 +256,35 @@ class Planner {
     this.#add('note', change, slot, `set map ${maps.owners} ${slot} ${text}`);
   }
 
+  /** Who gets no new connections gives its server to those that get some: the open ones stay. */
   #planServers(slot: string, members: readonly Member[]): void {
-    // What somebody has left in a slot that gets no connections yet is to get none at all.
-    const isRouted = [...this.#content.keyToSlot.values()].includes(slot);
-    const servers = this.#content.slotToServers.get(slot) ?? [];
+    const servers = this.#getServers(slot);
     const nameToServer = new Map(
       readMembers(servers).map(({ member, server }) => [formatMember(member), server]),
     );
-    const stays = new Set(members.flatMap((member) => nameToServer.get(formatMember(member)) ?? []));
-    const leaves = servers.filter((server) => !isFree(server) && !stays.has(server));
-    // The one that has rested for longest has the fewest connections left of what it was before.
-    const free = servers.filter(isFree).toSorted((one, other) => other.ageS - one.ageS);
-    for (const member of members) {
-      const present = nameToServer.get(formatMember(member));
-      if (present !== undefined) this.#changeServer(slot, present, member);
-      else this.#addServer(slot, { free, leaves }, member);
+    const find = (member: Member) => nameToServer.get(formatMember(member));
+    const stays = new Set(members.map(find));
+    const drains = new Set(members.filter((member) => !isServing(member)).map(find));
+    const free = servers.filter(isFree).toSorted(byRest);
+    const leaves = servers.filter((server) => !isFree(server) && !stays.has(server)).toSorted(byRest);
+    const yields = servers.filter((server) => drains.has(server)).toSorted(byRest);
+    for (const member of [...members.filter(isServing), ...members.filter((one) => !isServing(one))]) {
+      const present = find(member);
+      const rooms = isServing(member) ? [free, leaves, yields] : [free, leaves];
+      if (present === undefined)
+        this.#addServer(slot, rooms.find(({ length }) => length > 0)?.shift(), member);
+      else if (isServing(member) || yields.includes(present)) this.#changeServer(slot, present, member);
     }
-    for (const server of leaves) this.#removeServer(isRouted ? 'remove' : 'clean', slot, server);
+    // What somebody has left in a slot that gets no connections yet is to get none at all.
+    const phase = this.#content.slotToKeys.has(slot) ? 'remove' : 'clean';
+    for (const server of leaves) this.#removeServer(phase, slot, server);
   }
 
-  #addServer(slot: string, rooms: Readonly<Record<'free' | 'leaves', Server[]>>, member: Member): void {
-    const isLate = rooms.free.length === 0;
+  /** Without a server it is left out. */
+  #addServer(slot: string, server: Server | undefined, member: Member): void {
+    if (server === undefined) return;
     // Where there is no room for both, something goes first.
-    const server = rooms.free.shift() ?? rooms.leaves.shift();
-    if (server === undefined) {
-      const count = this.#content.slotToServers.get(slot)?.length ?? 0;
-      const why = `${this.#unit} has ${count} members at most: raise the option members`;
-      throw new DeviceError('refused', why);
-    }
+    const isLate = !isFree(server);
     const place = `${slot}/${server.name}`;
     const before = isLate ? formatServer(server) : null;
     const change = { object: `server ${place}`, before, after: formatWanted(member) };
@@ -261,21 +313,20 @@ class Planner {
     this.#add(phase, change, slot, `set server ${place} state maint`, free);
   }
 
-  #planKey(mark: string, key: string, slot: string): void {
+  #planKey(key: string, slot: string): void {
     const before = this.#content.keyToSlot.get(key);
-    if (before !== undefined) this.#refuseOthers(mark, key, before);
     if (before === slot) return;
     const change = { object: `frontend ${key}`, before: before ?? null, after: slot };
     const verb = before === undefined ? 'add' : 'set';
     this.#add('route', change, slot, `${verb} map ${maps.frontends} ${key} ${slot}`);
   }
 
-  #refuseOthers(mark: string, key: string, slot: string): void {
-    const other = this.#content.slotToOwner.get(slot)?.mark;
-    if (other === undefined || other === mark) return;
-    // Where the other one goes or leaves this address in the same change, it is free.
-    if (this.#markToKeys.get(other)?.has(key) === false) return;
-    throw new DeviceError('foreign-changes', `${this.#unit} has ${key} for ${other}: remove that first`);
+  /** Whose an address and port is; null where it can be this one's: where the other one goes or leaves it in the same change, it is free. */
+  #findOther(mark: string, key: string): string | null {
+    const slot = this.#content.keyToSlot.get(key);
+    const other = this.#content.slotToOwner.get(slot ?? '')?.mark;
+    if (other === undefined || other === mark) return null;
+    return this.#markToKeys.get(other)?.has(key) === false ? null : other;
   }
 
   #dropKey(key: string, slot: string): void {
@@ -296,6 +347,13 @@ class Planner {
   #add(phase: Phase, change: Change, slot: string, ...commands: readonly string[]): void {
     this.#planned.push({ phase, step: { change, commands, slot, isReservation: phase === 'claim' } });
   }
+}
+
+const isServing = ({ weight }: Member) => weight > 0;
+
+/** Those that are off first, and of these the one that has been for longest. */
+function byRest(one: Server, other: Server): number {
+  return Number(one.isOn) - Number(other.isOn) || other.ageS - one.ageS;
 }
 
 function formatServer(server: Server): string {

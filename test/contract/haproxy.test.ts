@@ -28,6 +28,8 @@ async function start(units: 1 | 2 = 1) {
   const [one = '', two = '', three = ''] = await world.startMembers(3);
   const [unit, other] = world.units;
   if (unit === undefined) throw new TypeError('there is no unit');
+  // Nothing was there, and nothing was to be.
+  expect(await world.makeDriver().confirm?.([], signal)).toEqual(done);
   const ensure = (members: readonly string[], changes: Partial<Balancer> = {}) =>
     world.makeDriver().ensure(world.toBalancer(members, changes), signal);
   return { world, unit, other, one, two, three, ensure };
@@ -100,7 +102,6 @@ describe('a change', () => {
     ['a port that no unit has', () => ({ listeners: [toListener('tcp 9000', [])] })],
     ['an address that no unit has', ({ memberIpv4 }) => ({ addresses: memberIpv4.slice(0, 1) })],
     ['an affinity of years', () => ({ affinityS: 100_000_000 })],
-    ['more members than a slot has', () => ({ listeners: [toListener('tcp 8080', listMembers(65))] })],
   ])('to %s is refused, and changes nothing', async (_what, change) => {
     const { world, unit, ensure } = await start();
     expect(await ensure([], change(world.sites))).toMatchObject({ result: 'refused' });
@@ -351,13 +352,37 @@ describe('a pair', () => {
     }
   });
 
-  test('of which both or none say that they are active is not changed', async () => {
-    const { unit, other, one, ensure } = await start(2);
+  test('of which both say that they are active is followed on both, and of which none does, on none', async () => {
+    const { unit, other, one, two, ensure } = await start(2);
+    await ensure([one]);
     await other?.setRole('active');
-    expect(await ensure([one])).toMatchObject(failed('both'));
+    expect(await ensure([two])).toEqual(done);
+    const before = await unit.listObjects();
+    expect(before.join()).toContain(` ${two} `);
+    expect(await other?.listObjects()).toEqual(before);
     await other?.setRole('standby');
     await unit.setRole('standby');
     expect(await ensure([one])).toMatchObject(failed('no unit is active'));
-    expect(await unit.listObjects()).toEqual([]);
+    expect(await unit.listObjects()).toEqual(before);
+  });
+
+  test('a unit that lacks another cluster stays the one that cannot serve', async () => {
+    const { world, unit, one, two, ensure } = await start(2);
+    const other = world.makeDriver({ cluster: 'other' });
+    const theirs = {
+      ...world.toBalancer([two], { addresses: world.sites.ipv4.slice(1, 2) }),
+      id: { ...shopId, cluster: 'other' },
+    };
+    await other.ensure(theirs, signal);
+    await other.confirm?.([theirs.id], signal);
+    await ensure([one]);
+    await unit.script('check');
+    await unit.crash();
+    await unit.start();
+    await unit.setRole('active');
+    expect(await ensure([one])).toEqual(done);
+    await expect(unit.script('check')).rejects.toThrow();
+    expect(await other.ensure(theirs, signal)).toEqual(done);
+    await unit.script('check');
   });
 });

@@ -36,6 +36,8 @@ export class PlainDevice {
   isInSync: boolean | null = null;
   /** Which of its units is active. */
   active = 0;
+  /** It says so only when it is told that all was compared. */
+  confirms = false;
   refuses: ((id: BalancerId) => string | null) | null = null;
   /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
@@ -121,6 +123,17 @@ class PlainDriver implements LoadBalancerDriver {
 
   async remove(id: BalancerId): Promise<Progress> {
     return await this.#change(formatMark(id), new Map());
+  }
+
+  get confirm(): LoadBalancerDriver['confirm'] {
+    if (!this.#device.confirms) return undefined;
+    return async (all) => {
+      await this.#call('confirm', () => undefined);
+      this.#device.isInSync = all.every((id) => this.#device.objects.has(formatMark(id))) || null;
+      return this.#device.isInSync === true
+        ? { result: 'done' }
+        : { result: 'failed', why: 'it has lost some' };
+    };
   }
 
   /** The parts go before the whole, so that `list` finds what is half gone. */

@@ -39,6 +39,7 @@ async function settle(): Promise<number> {
   let active = -1;
   await waitUntil('one unit is active, and the other one has the same', async () => {
     await driver.ensure(toBalancer(pods), signal);
+    await driver.confirm?.([toBalancer(pods).id], signal);
     const { units } = await driver.readState(signal);
     active = units.findIndex(({ role }) => role === 'active');
     return units.every(({ isInSync }) => isInSync === true);

@@ -187,6 +187,9 @@ describe('a device that fails', () => {
       'wait 100000; called ',
     'and comes back, and cannot tell what it has, is compared after the next look':
       'wait 1000; calls never sent; wait 40000; clear; calls done; wait 34000; balancers a',
+    'and forgets again before it has all, is compared until it has, and is told so':
+      'set {"isInSync":true,"confirms":true}; wait 100000; clear; set {"isInSync":null}; wait 34000; balancers a; ' +
+      'clear; forget; wait 34000; called confirm, read, put a, put a_tcp_80; wait 34000; called confirm; wait 34000; called ',
     'and loses the answers to its writes, has each balancer once':
       'calls answer lost; wait 10000; calls done; wait 301000; balancers a; is apps/a serves - 10.9.0.1',
     'takes long: the Service is served when it says done, and 30 s are told':

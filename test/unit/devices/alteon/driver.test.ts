@@ -1,4 +1,5 @@
 import { test, expect } from '@jest/globals';
+import { classifyStatus } from '../../../../devices/alteon/client.ts';
 import { findForeign, hasOwn } from '../../../../devices/alteon/driver.ts';
 
 const ours = ['/c/slb/real vipnat_prod_shop_web_1f2e_tcp_443_10.1.0.1_8080', '\trip 10.1.0.1'];
@@ -16,6 +17,11 @@ test.each([
   ['what cannot be read', ['admpw secret'], ['changes that vipnat cannot read']],
 ])('in a difference with %s, what is foreign is found', (_what, lines, foreign) => {
   expect(findForeign(lines, 'prod')).toEqual(foreign);
+});
+
+test('only what a unit says of a change itself is a refusal, and is split', () => {
+  const statuses = [400, 403, 404, 409, 422, 429, 500, 502, 503, 504];
+  expect(statuses.filter((status) => classifyStatus(status) === 'unreachable')).toEqual([429, 502, 503, 504]);
 });
 
 test('objects of ours are found beside others', () => {

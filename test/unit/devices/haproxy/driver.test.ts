@@ -1,0 +1,216 @@
+/** The driver for HAProxy, on units in memory that restart, hang and change their roles. */
+import { describe, test, expect } from '@jest/globals';
+import { FakeClock } from '../../../support/fakes/clock.ts';
+import { FakeHaproxy, toExchange } from '../../../support/devices/fake-haproxy.ts';
+import { createHaproxyBy } from '../../../../devices/haproxy/driver.ts';
+import {
+  done,
+  failed,
+  shopId,
+  signal,
+  toAddress,
+  toBalancer,
+  toListener,
+} from '../../../support/devices/alteon-world.ts';
+
+const hosts = ['10.0.0.11', '10.0.0.12'];
+
+/** A Service by its number: `2` of cluster `prod`. */
+const toId = (number: number, cluster = 'prod') => ({
+  ...shopId,
+  cluster,
+  name: `s${number}`,
+  uid: `u${number}`,
+});
+
+function start(count: 1 | 2) {
+  const clock = new FakeClock();
+  const units = hosts.slice(0, count).map(() => new FakeHaproxy(16, 4));
+  units[1]?.crash('standby');
+  const [unit, other = unit] = units;
+  if (unit === undefined || other === undefined) throw new TypeError('there is no unit');
+  const hostToUnit = new Map<string, FakeHaproxy | null>(units.map((one, at) => [hosts[at] ?? '', one]));
+  const calls: string[] = [];
+  const pauses = { ms: 0 };
+  const makeDriver = (cluster = 'prod') =>
+    createHaproxyBy(
+      toExchange(hostToUnit, (limitMs) => {
+        clock.stall(limitMs);
+      }),
+    )(
+      {
+        ...{ name: 'edge', cluster, units: hosts.slice(0, count), ca: null, options: {} },
+        credentials: { username: 'vipnat', password: 'a word' },
+      },
+      {
+        clock,
+        beforeCall: (call) => {
+          calls.push(call);
+          clock.stall(pauses.ms);
+        },
+      },
+    );
+  const driver = makeDriver();
+  const ensure = (number: number, members: readonly string[] = ['10.1.0.1:80'], cluster = 'prod') =>
+    (cluster === 'prod' ? driver : makeDriver(cluster)).ensure(
+      toBalancer([], {
+        id: toId(number, cluster),
+        addresses: [toAddress(`10.9.${cluster.length}.${number}`)],
+        listeners: [toListener('tcp 80', members)],
+      }),
+      signal,
+    );
+  const confirm = (numbers: readonly number[], cluster = 'prod') =>
+    makeDriver(cluster).confirm?.(
+      numbers.map((number) => toId(number, cluster)),
+      signal,
+    );
+  const state = async (cluster = 'prod') =>
+    (await makeDriver(cluster).readState(signal)).units.map(({ role, isInSync }) => `${role} ${isInSync}`);
+  return { clock, unit, other, hostToUnit, calls, pauses, driver, ensure, confirm, state };
+}
+
+const listServices = (unit: FakeHaproxy) =>
+  unit
+    .list('owners')
+    .map((text) => text.replace(/^\S+ vipnat_([^_]*)_.*_(s\d+)_.*$/, '$1 $2'))
+    .toSorted();
+
+describe('what a unit has', () => {
+  test.each([1, 2] as const)(
+    'is said to be all after all was compared, and not after one change (%j)',
+    async (count) => {
+      const { unit, other, ensure, confirm, state } = start(count);
+      await ensure(1);
+      await ensure(2);
+      expect(await state()).toContain('active null');
+      expect(await confirm([1, 2])).toEqual(done);
+      expect(await state()).toEqual(['active true', 'standby true'].slice(0, count));
+      unit.crash();
+      if (other !== unit) other.crash('standby');
+      expect(await ensure(1)).toEqual(done);
+      expect(await state()).toEqual(['active null', 'standby null'].slice(0, count));
+      expect(await confirm([1, 2])).toMatchObject(failed('has lost shop/s2'));
+      expect(unit.list('role')).toContain('content empty');
+      await ensure(2);
+      expect(await confirm([1, 2])).toEqual(done);
+      expect(await state()).toEqual(['active true', 'standby true'].slice(0, count));
+      expect(unit.list('role')).toContain('content kept');
+      const { writes } = unit;
+      expect(await confirm([1, 2])).toEqual(done);
+      expect(unit.writes).toBe(writes);
+    },
+  );
+
+  test('comes from the other unit where that has all, and what nobody has confirmed deletes nothing', async () => {
+    const { unit, other, ensure, confirm, state } = start(2);
+    await ensure(1);
+    unit.crash();
+    // Nobody has said that the standby has all. It stays what it was.
+    await ensure(2);
+    expect([unit, other].map(listServices)).toEqual([
+      ['prod s1', 'prod s2'],
+      ['prod s1', 'prod s2'],
+    ]);
+    await confirm([1, 2]);
+    unit.crash();
+    await ensure(1);
+    expect(listServices(unit)).toEqual(['prod s1', 'prod s2']);
+    expect(await state()).toEqual(['active true', 'standby true']);
+  });
+
+  test('of one cluster says nothing of another one', async () => {
+    const { unit, other, ensure, confirm, state } = start(2);
+    for (const number of [1, 2, 3, 4]) await ensure(number, [], 'other');
+    await ensure(1);
+    await confirm([1, 2, 3, 4], 'other');
+    await confirm([1]);
+    unit.crash();
+    await ensure(1);
+    expect(unit.list('role')).toEqual(expect.arrayContaining(['content_prod kept', 'content_other lacking']));
+    expect(await state()).toEqual(['active true', 'standby true']);
+    expect(await state('other')).toEqual(['active null', 'standby false']);
+    expect(await ensure(3, ['10.1.0.3:80'], 'other')).toEqual(done);
+    const all = ['other s1', 'other s2', 'other s3', 'other s4', 'prod s1'];
+    expect([unit, other].map(listServices)).toEqual([all, all]);
+    expect(unit.list('role')).toContain('content_other kept');
+  });
+
+  test('is compared without members that drain', async () => {
+    const { unit, ensure, confirm, state } = start(2);
+    await confirm([]);
+    await ensure(1, ['10.1.0.1:80', '10.1.0.2:80=0']);
+    unit.run('set server vipnat_rr_1/s2 addr 192.0.2.1 port 1');
+    expect(await state()).toEqual(['active true', 'standby true']);
+    unit.run('set server vipnat_rr_1/s1 state maint');
+    expect(await state()).toEqual(['active true', 'standby false']);
+  });
+});
+
+describe('a pair', () => {
+  test('of which both units are active is followed on both, each as it is', async () => {
+    const { unit, other, driver, ensure, confirm, state } = start(2);
+    await ensure(1);
+    await confirm([1]);
+    other.run('set map vipnat-role.map role active');
+    other.run('add map vipnat-owners.map vipnat_rr_9 vipnat_prod_shop_s9_u9_80_0');
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    for (const each of [unit, other]) expect(each.listServers()).toEqual(['10.1.0.2:80=1']);
+    expect(listServices(other)).toEqual(['prod s1', 'prod s9']);
+    expect(await state()).toEqual(['active true', 'active false']);
+    expect(await driver.list(signal)).toHaveLength(1);
+    for (const each of [unit, other]) each.run('set map vipnat-role.map role standby');
+    expect(await ensure(1)).toMatchObject(failed('no unit is active'));
+  });
+
+  test('whose standby hangs is changed within 2 s, and without it for 10 s then', async () => {
+    const { clock, unit, hostToUnit, driver, ensure } = start(2);
+    await ensure(1);
+    hostToUnit.set('10.0.0.12', null);
+    const measure = async (act: () => Promise<unknown>) => {
+      const before = clock.now();
+      await act();
+      return clock.now() - before;
+    };
+    const change = (port: number) =>
+      measure(async () => {
+        expect(await ensure(1, [`10.1.0.1:${port}`])).toEqual(done);
+        expect(unit.listServers()).toEqual([`10.1.0.1:${port}=1`]);
+      });
+    expect(await change(81)).toBe(2000);
+    expect(await change(82)).toBe(0);
+    expect(await measure(() => driver.readState(signal))).toBe(2000);
+    clock.stall(9999);
+    expect(await change(83)).toBe(0);
+    clock.stall(1);
+    expect(await change(84)).toBe(2000);
+  });
+
+  test('whose other unit becomes active while the first one hangs is changed there', async () => {
+    const { other, hostToUnit, ensure } = start(2);
+    await ensure(1);
+    hostToUnit.set('10.0.0.11', null);
+    other.run('set map vipnat-role.map role active');
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    expect(other.listServers()).toEqual(['10.1.0.2:80=1']);
+  });
+
+  test.each([
+    ['a unit that refuses', 1000, 1],
+    ['a unit that hangs', 0, 0],
+  ])(
+    '%s, with a budget that pauses for %j ms before each call, is asked by the next change %j times',
+    async (_what, pauseMs, times) => {
+      const { other, hostToUnit, calls, pauses, ensure } = start(2);
+      await ensure(1);
+      pauses.ms = pauseMs;
+      if (pauseMs > 0) hostToUnit.delete('10.0.0.12');
+      else hostToUnit.set('10.0.0.12', null);
+      await ensure(1, ['10.1.0.2:80']);
+      hostToUnit.set('10.0.0.12', other);
+      calls.splice(0);
+      await ensure(1, ['10.1.0.3:80']);
+      expect(calls.filter((call) => call === 'read 10.0.0.12')).toHaveLength(times);
+    },
+  );
+});
