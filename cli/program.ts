@@ -10,6 +10,7 @@ import {
   readScreen,
   wrapEpilogue,
 } from './output.ts';
+import { fstatSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { constants } from 'node:os';
 import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
@@ -53,9 +54,9 @@ export async function runProcess(): Promise<void> {
   });
 }
 
-/** Opening the stream takes time, which only terminals are worth. */
+/** Opening the stream, and node:tty, take time, which only terminals are worth. */
 function readTerminal(): Terminal {
-  if (!isatty(1)) return { isTerminal: false, columns: null };
+  if (!fstatSync(1).isCharacterDevice() || !isatty(1)) return { isTerminal: false, columns: null };
   const [columns] = process.stdout.getWindowSize();
   return { isTerminal: true, columns: columns > 0 ? columns : null };
 }

@@ -106,7 +106,7 @@ describe.each(pairs)('the commands of plan, pasted into a shell: %s, iptables-%s
 async function expectSameAsRun(commands: string, args: readonly string[]): Promise<void> {
   await shell(commands);
   // What is gone already cannot be deleted again.
-  await shell(`set +e\n${commands}true\n`);
+  await shell(`set +e\n${commands}\ntrue\n`);
   expect(await vipnat(cluster, 'm1', ['check', ...args])).toMatchObject({ exitCode: 0, stderr: '' });
   expect(await vipnat(cluster, 'm2', ['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
   expect(await dumpRules(cluster, 'm1')).toBe(await dumpRules(cluster, 'm2'));
