@@ -32,7 +32,7 @@ describe('a fault', () => {
   ])('(%s) ends as it should, and the next call without it is done', async (_what, faults, expected) => {
     const world = await startWorld();
     Object.assign(world.device.faults, faults);
-    expect(await world.ensure(one)).toEqual(expected);
+    expect(await world.ensure(one)).toMatchObject(expected);
     const none = { unauthorized: 0, notAcceptable: 0, applyProblem: null, saveProblem: null };
     Object.assign(world.device.faults, none);
     expect(await world.ensure(one)).toEqual(done);
