@@ -50,6 +50,9 @@ test.each<[string, string, unknown[]]>([
       `Bypassing ${vip} changes mode, service-chain -> direct to 10.77.0.11:6443, 10.77.0.12:6443: ${bypass}`,
       expect.stringMatching(/^ApiserverDead 10\.77\.0\.13:6443 is dead: connection refused/),
       expect.stringMatching(/^ApiserverReady 10\.77\.0\.13:6443 is ready again after .* \(3 good answers\)$/),
+      expect.stringMatching(
+        /^Bypassing .* now direct to .*13:6443: kube-proxy's list has matched .* for only one sync$/,
+      ),
       `ModeChosen ${vip} changes mode, direct -> service-chain: ${path}`,
     ],
   ],
@@ -83,7 +86,13 @@ test('all apiservers die one after the other: their deaths, and no repair of wha
       'wait 10000; 0 lines of warn ^vipnat repaired',
     onMaster({ config: { endpoints: listTexts('m1 m2 m3').map(toEndpoint) } }),
   );
-  expect(news.slice(1).map((event) => event.split(' ')[0])).toEqual(Array(3).fill('ApiserverDead'));
+  const deaths = Array<string>(3).fill('ApiserverDead');
+  expect(news.map((event) => event.split(' ')[0])).toEqual([
+    'ModeChosen',
+    ...deaths,
+    'ModeChosen',
+    'Bypassing',
+  ]);
 });
 
 test('somebody changes our rules, again and again: repairs, a fight, and its end', async () => {
