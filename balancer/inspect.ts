@@ -245,10 +245,7 @@ interface BalancerRemoval {
   readonly problems: readonly UnreadText[];
 }
 
-/**
- * Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. Never rejects
- * because of the host's state.
- */
+/** Removes what the balancer has written, or only lists it; nothing while one runs, which would write it again. Never rejects for what the host is like. */
 export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
   if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const lockOwner = dryRun ? null : await findLockOwner(balancerRole);

@@ -323,10 +323,7 @@ class NodeBalancer {
     this.#seats.update(this.#input);
   }
 
-  /**
-   * Nothing before tables and seats are known: half of it would be taken for all. An address is not said to be programmed before it
-   * is known whether this node can hold it.
-   */
+  /** Nothing before tables and seats are known: half would be taken for all. No address is programmed before it is known if this node can hold it. */
   #report(): void {
     if (this.#view === null || this.#state === null) return;
     const { mode, draining, awaited } = this.#view;

@@ -170,10 +170,7 @@ function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSe
   return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
 }
 
-/**
- * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
- * truth about that: keepalived's own words are for people.
- */
+/** Has this node's keepalived hold the seats that the controller has named. Which it holds, the kernel's addresses say: keepalived's words are for people. */
 
 /** What the caller supplies. */
 interface SeatsPorts extends ConfigurationPorts {
