@@ -136,13 +136,11 @@ async function planOnce(place: TablesPlace): Promise<TablesPlan> {
   };
   await new Programmer(kernel).update(wanted);
   const lines = scripts.flatMap((script) => script.split('\n'));
-  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !isRenewal(line)) };
+  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !renewal.test(line)) };
 }
 
 /** A balancer renews its tables whether or not anything changes. */
-function isRenewal(line: string): boolean {
-  return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
-}
+const renewal = /^(?:flush set|add element) ip6? vipnat-lb alive\b/;
 
 async function listBalances({ route, node }: TablesPlace): Promise<Map<string, Balances>> {
   const list = createLister(route, systemClock, new AbortController().signal);

@@ -119,14 +119,8 @@ type LeaseNews = 'renewed' | 'expired';
 
 /** Of a node that was not asked yet. */
 export const unknownNode: NodeState = {
-  history: emptyConnects,
-  hasAnswered: false,
-  consecutiveAnswers: 0,
-  outSince: null,
-  isLost: false,
-  lease: 'unread',
-  answersSince: null,
-  reportedAt: null,
+  ...{ history: emptyConnects, hasAnswered: false, consecutiveAnswers: 0, answersSince: null },
+  ...{ outSince: null, isLost: false, lease: 'unread', reportedAt: null },
 };
 
 /** A node that has not answered so many connects does not at all. */

@@ -288,9 +288,8 @@ function placeAddresses(
       return [placed];
     });
   const [first] = refused;
-  if (first !== undefined) {
+  if (first !== undefined)
     problems.push(`this node does not hold ${refused.length} of the addresses of seat ${name}: ${first}`);
-  }
   return places;
 }
 
@@ -350,9 +349,8 @@ function findPlace(address: Address, interface_: string, host: HostNetworks): Pl
   const [device, ...others] = devices;
   if (device !== undefined && others.length === 0) return { address, device };
   if (others.length > 0) return `is in the subnets of several interfaces (${devices.join(', ')})`;
-  if (!isAuto) {
+  if (!isAuto)
     return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
-  }
   const known =
     listDevices(host.subnets).join(', ') || 'none: spec.interface of the pool can name an interface';
   return `is in no subnet of this host (it has ${known})`;

@@ -224,11 +224,7 @@ export class Seats {
   #missingSince: number | null = null;
   #input: SeatsInput | null = null;
   #announced: ReadonlySet<string> = new Set();
-  #planned: {
-    readonly input: SeatsInput;
-    readonly networks: HostNetworks;
-    readonly plan: SeatsPlan;
-  } | null = null;
+  #planned: { input: SeatsInput; networks: HostNetworks; plan: SeatsPlan } | null = null;
   /** Of the last reading. */
   #onLink: readonly HostAddress[] = [];
   #routesReadAt = -Infinity;
@@ -411,9 +407,8 @@ class Announcement {
   note(version: string | null, missing: readonly string[]): string | null {
     const now = new Set(missing);
     for (const text of this.#missingToVersion.keys()) if (!now.has(text)) this.#missingToVersion.delete(text);
-    for (const text of now) {
+    for (const text of now)
       if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#version);
-    }
     this.#version = version;
     const [oldest = version] = this.#missingToVersion.values();
     return oldest;

@@ -266,9 +266,7 @@ export class FollowedObjects {
         index.takeVirtualIps(admitted);
         if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
       }),
-      pools: this.#follow('pools', addressPools, (_, objects) => {
-        this.#pools = [...objects.values()];
-      }),
+      pools: this.#follow('pools', addressPools, (_, objects) => (this.#pools = [...objects.values()])),
       nodes: this.#follow('nodes', followedNodes, this.#takeNodes.bind(this)),
     };
   }
