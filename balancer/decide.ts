@@ -56,10 +56,7 @@ interface HostView extends Required<Pick<Place, 'local' | 'uplinks' | 'strictTun
   readonly areLinksOther: boolean;
 }
 
-/**
- * This host's own addresses. Those of Services come and go, and are left out. So are link-local ones: the host's end of each pod has one, and no
- * endpoint can have one.
- */
+/** This host's own addresses. Not those of Services, which come and go; nor link-local ones, as the host's end of each pod has one, and no endpoint. */
 export class OwnAddresses {
   readonly #ports: AddressPorts;
   #read: readonly PlacedAddress[] = [];
@@ -75,9 +72,7 @@ export class OwnAddresses {
     this.#ports = ports;
   }
 
-  /**
-   * Answers what is there, and what has changed. The kernel is asked once a second at most, for tunnels once a minute. Rejects as it does.
-   */
+  /** Answers what is there, and what has changed. The kernel is asked once a second at most, for tunnels once a minute. Rejects as it does. */
   async read(vips: ReadonlySet<string>): Promise<HostView> {
     const now = this.#ports.clock.now();
     if (now - this.#readAt >= addressesPaceMs) {

@@ -136,13 +136,11 @@ async function planOnce(place: TablesPlace): Promise<TablesPlan> {
   };
   await new Programmer(kernel).update(wanted);
   const lines = scripts.flatMap((script) => script.split('\n'));
-  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !isRenewal(line)) };
+  return { services: wanted.size, commands: lines.filter((line) => line !== '' && !renewal.test(line)) };
 }
 
 /** A balancer renews its tables whether or not anything changes. */
-function isRenewal(line: string): boolean {
-  return /^(?:flush set|add element) ip6? vipnat-lb alive\b/.test(line);
-}
+const renewal = /^(?:flush set|add element) ip6? vipnat-lb alive\b/;
 
 async function listBalances({ route, node }: TablesPlace): Promise<Map<string, Balances>> {
   const list = createLister(route, systemClock, new AbortController().signal);
@@ -245,10 +243,7 @@ interface BalancerRemoval {
   readonly problems: readonly UnreadText[];
 }
 
-/**
- * Removes what the balancer has written, or only lists it; nothing while a balancer runs, which would write it again. Never rejects
- * because of the host's state.
- */
+/** Removes what the balancer has written, or only lists it; nothing while one runs, which would write it again. Never rejects for what the host is like. */
 export async function cleanUpServices({ dryRun }: { readonly dryRun: boolean }): Promise<BalancerRemoval> {
   if (!isInPath('nft')) return { tables: [], chains: [], problems: [] };
   const lockOwner = dryRun ? null : await findLockOwner(balancerRole);

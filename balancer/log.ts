@@ -35,10 +35,7 @@ export class SyncLog {
     if (more > 0) this.#logger.info(`${more} more Services are balanced otherwise now`);
   }
 
-  /**
-   * What was decided about a Service, each once until it changes: endpoints that cannot be used, and what it asks for and does not get, a sentence
-   * each; and why it is kube-proxy's although nobody asks for that, a clause, null where it is not.
-   */
+  /** What was decided about a Service, each once until it changes: endpoints that cannot be used and other remarks as sentences, `left` as a clause. */
   decided(
     service: string,
     refused: readonly string[],

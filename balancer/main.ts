@@ -132,13 +132,8 @@ export async function inspectBalancer(): Promise<HostBalancer> {
     readHostTables(),
   ]);
   const runDir = activity?.runDir ?? usualRunFolder;
-  return {
-    balancer,
-    activity,
-    ...tables,
-    runDir,
-    hasConfiguration: existsSync(locateSeatFiles(runDir).file),
-  };
+  const hasConfiguration = existsSync(locateSeatFiles(runDir).file);
+  return { balancer, activity, ...tables, runDir, hasConfiguration };
 }
 
 /** What `check` finds of Services on this host. */
@@ -213,17 +208,9 @@ class NodeBalancer {
     this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, this.#report.bind(this));
     this.#nodes = this.#createNodes(options, readRenewal);
     this.#balancer = new Balancer({
-      ...common,
-      route,
-      logger,
-      validity,
-      kernel: this.#apiVips.kernel,
+      ...{ ...common, route, logger, validity, listStrictTunnels, findRouted, random: systemRandom },
+      ...{ kernel: this.#apiVips.kernel, observer: this.#counter, nodes: this.#nodes },
       readAddresses: readPlacedAddresses,
-      listStrictTunnels,
-      findRouted,
-      random: systemRandom,
-      observer: this.#counter,
-      nodes: this.#nodes,
       hasKubeProxy: () => this.#addresses.isAnswered(options.probePort),
       readElection: () => readRenewal(electionLease),
       onView: this.#takeView.bind(this),
@@ -323,10 +310,7 @@ class NodeBalancer {
     this.#seats.update(this.#input);
   }
 
-  /**
-   * Nothing before tables and seats are known: half of it would be taken for all. An address is not said to be programmed before it
-   * is known whether this node can hold it.
-   */
+  /** Nothing before tables and seats are known: half would be taken for all. No address is programmed before it is known if this node can hold it. */
   #report(): void {
     if (this.#view === null || this.#state === null) return;
     const { mode, draining, awaited } = this.#view;

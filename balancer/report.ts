@@ -221,10 +221,7 @@ class LeaseWriter {
     this.#path = `${this.#collection}/${this.#name}`;
   }
 
-  /**
-   * Renews the Lease at that time with this report; without one, what the Lease says stays. Answers null, or why it was not taken: a
-   * sentence. Never rejects.
-   */
+  /** Renews the Lease at that time; without a report, what it says stays. Answers null, or why it was not taken: a sentence. Never rejects. */
   async write(report: NodeReport | null, renewTime: string): Promise<string | null> {
     for (let tries = 1; ; tries += 1) {
       const { outcome, detail } = await this.#writeOnce(report, renewTime);
@@ -489,10 +486,7 @@ export class LeaseValidity {
     if (!this.isLiving) this.#ports.onNeeded();
   }
 
-  /**
-   * Takes which nodes did not receive an address. If that is this node since its last renewal, the term is over, whatever the clock says:
-   * this host may have been suspended.
-   */
+  /** Takes which nodes did not receive an address. If this one since its last renewal, the term is over: this host may have been suspended. */
   noteAbsent(absent: readonly AbsentNode[]): void {
     const { node } = this.#ports;
     if (!absent.some((one) => one.node === node && one.renewal === this.#last.text)) return;

@@ -395,9 +395,8 @@ export class Balancer {
     this.#askProxy();
     void this.#readMemories();
     this.#report();
-    if (this.#failures > 0) {
+    if (this.#failures > 0)
       return { cause: 'retry', delayMs: backOff(this.#failures - 1, firstRetryMs, maxRetryMs) };
-    }
     return { cause: 'tick', delayMs: Math.min(this.#life.dueMs, gapMs || this.#writes.dueMs) };
   }
 

@@ -1,6 +1,6 @@
 import type { ObjectClient } from '../../lib/kubernetes/writes.ts';
 import { toLeaseResource, parseNodeLease, leaseDurationMs, type Lease } from '../../lib/api/node.ts';
-import { type Clock, type Cancel, type Random, backOff } from '../../lib/clock.ts';
+import { type Clock, type Cancel, type Random, backOff, Rounds } from '../../lib/clock.ts';
 import { families, type Family, type Address, parseAddress, classifyAddress } from '../../lib/net.ts';
 import {
   findSourceAddress,
@@ -16,10 +16,7 @@ import { isDeepStrictEqual } from 'node:util';
 /** An apiserver answers in milliseconds. */
 const limitMs = 4000;
 
-/**
- * Reads when a Lease of vipnat's namespace was renewed: a text that each renewal changes; null where there is none. What it returns rejects with a sentence where the API
- * does not answer, or refuses it.
- */
+/** Reads when a Lease of vipnat's namespace was renewed: a text that each renewal changes, or null for no Lease. Rejects where the API does not say it. */
 export function createRenewalReader(
   client: Pick<ObjectClient, 'read'>,
   namespace: string,
@@ -44,13 +41,13 @@ export class NodeAddresses {
   readonly #clock: Clock;
   readonly #onChange: () => void;
   #list: readonly string[];
-  #cancel: Cancel = () => undefined;
-  #isStopped = false;
+  readonly #looks: Rounds;
 
   constructor(given: readonly string[], clock: Clock, onChange: () => void) {
     this.#list = given;
     this.#clock = clock;
     this.#onChange = onChange;
+    this.#looks = new Rounds(clock, this.#look.bind(this), () => pollMs);
   }
 
   /** One of each family at most, unless more were given. Empty while none is known. */
@@ -68,21 +65,18 @@ export class NodeAddresses {
 
   /** Begins to look, unless addresses were given. Not to be called twice. */
   start(): void {
-    if (this.#list.length === 0) void this.#sync();
+    if (this.#list.length === 0) this.#looks.plan(0);
   }
 
   /** Looks no more. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#looks.stop();
   }
 
-  async #sync(): Promise<void> {
+  async #look(): Promise<void> {
     const found = (await Promise.all(families.map(findSourceAddress))).filter((one) => one !== null);
-    if (this.#isStopped) return;
-    this.#cancel = this.#clock.schedule(pollMs, () => void this.#sync());
     // Without a route for a moment the host is where it was.
-    if (found.length === 0 || found.join() === this.#list.join()) return;
+    if (this.#looks.isStopped || found.length === 0 || found.join() === this.#list.join()) return;
     this.#list = found;
     this.#onChange();
   }
@@ -125,14 +119,8 @@ type LeaseNews = 'renewed' | 'expired';
 
 /** Of a node that was not asked yet. */
 export const unknownNode: NodeState = {
-  history: emptyConnects,
-  hasAnswered: false,
-  consecutiveAnswers: 0,
-  outSince: null,
-  isLost: false,
-  lease: 'unread',
-  answersSince: null,
-  reportedAt: null,
+  ...{ history: emptyConnects, hasAnswered: false, consecutiveAnswers: 0, answersSince: null },
+  ...{ outSince: null, isLost: false, lease: 'unread', reportedAt: null },
 };
 
 /** A node that has not answered so many connects does not at all. */
@@ -283,13 +271,13 @@ export class NodeDirectory {
   #misses = 0;
   #isFailing = false;
   #listedAt = -Infinity;
-  #dueAt = Infinity;
+  #restMs = Infinity;
   #isListing = false;
-  #isStopped = false;
-  #cancel: Cancel = () => undefined;
+  readonly #lists: Rounds;
 
   constructor(ports: DirectoryPorts) {
     this.#ports = ports;
+    this.#lists = new Rounds(ports.clock, this.#list.bind(this), () => this.#restMs);
   }
 
   /** The address of each node that has said it. The same map while nothing has changed. */
@@ -309,13 +297,12 @@ export class NodeDirectory {
 
   /** Lists soon. Not to be called twice. */
   start(): void {
-    this.#plan(this.#ports.random() * spreadMs);
+    this.#lists.hasten(this.#ports.random() * spreadMs);
   }
 
   /** Lists no more. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#lists.stop();
   }
 
   /** Takes whose addresses are needed: lists soon if one is not known. */
@@ -324,23 +311,13 @@ export class NodeDirectory {
     this.#wanted = nodes;
     if (!isNew) return;
     this.#misses = 0;
-    this.#plan(Math.max(0, this.#listedAt + firstRetryMs - this.#ports.clock.now()));
+    this.#lists.hasten(Math.max(0, this.#listedAt + firstRetryMs - this.#ports.clock.now()));
   }
 
   /** Lists soon, as a node does not answer: its address may be another one by now. */
   reloadSoon(): void {
     const { clock, random } = this.#ports;
-    if (clock.now() - this.#listedAt >= reloadRestMs) this.#plan(random() * spreadMs);
-  }
-
-  /** An earlier one counts. */
-  #plan(delayMs: number): void {
-    const { clock } = this.#ports;
-    const dueAt = clock.now() + delayMs;
-    if (this.#isStopped || this.#isListing || dueAt >= this.#dueAt) return;
-    this.#cancel();
-    this.#dueAt = dueAt;
-    this.#cancel = clock.schedule(delayMs, () => void this.#list());
+    if (clock.now() - this.#listedAt >= reloadRestMs) this.#lists.hasten(random() * spreadMs);
   }
 
   async #list(): Promise<void> {
@@ -348,14 +325,14 @@ export class NodeDirectory {
     this.#isListing = true;
     this.#listedAt = clock.now();
     const [listed] = await Promise.allSettled([listLeases()]);
-    [this.#isListing, this.#dueAt] = [false, Infinity];
-    if (this.#isStopped) return;
+    this.#isListing = false;
+    if (this.#lists.isStopped) return;
     if (listed.status === 'fulfilled') this.#take(listed.value);
     this.#noteOutcome(listed);
     const isMissing = this.#isFailing || [...this.#wanted].some((node) => !this.#nodeToAddress.has(node));
     this.#misses = isMissing ? this.#misses + 1 : 0;
     const delayMs = isMissing ? backOff(this.#misses - 1, firstRetryMs, maxRetryMs) : refreshMs;
-    this.#plan(delayMs * (0.5 + random() / 2));
+    this.#restMs = delayMs * (0.5 + random() / 2);
   }
 
   #noteOutcome(listed: PromiseSettledResult<unknown>): void {

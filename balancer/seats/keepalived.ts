@@ -209,10 +209,7 @@ const beatMs = 5000;
 
 type BeatPorts = Pick<ConfigurationPorts, 'files' | 'clock' | 'logger' | 'findRunning'>;
 
-/**
- * Has keepalived's script know that this process still runs. A script that somebody removed is written again. Where the beat cannot be
- * written, the script succeeds for half a minute.
- */
+/** Has keepalived's script know that this process still runs. A script that was removed is written again. Without a new beat it succeeds for half a minute. */
 export class BalancerBeat {
   readonly #ports: BeatPorts;
   /** Whether an address of a seat is dead here without this process: until that is known, it is as a former life has said. */

@@ -162,10 +162,7 @@ export function planSeats({ pools, virtualIps }: SeatsInput, host: SeatsHost): S
   return { seats, problems: planning.problems, unheld: Object.fromEntries(planning.unheld) };
 }
 
-/**
- * A seat that names as many nodes as it can may get this one later: the controller must know whether this one could hold it. Otherwise it would
- * try the same nodes again and again.
- */
+/** This node may get it later where it names as many as it can. A controller that does not know of a problem would try the same nodes again and again. */
 function foreseeSeat(planning: Planning, candidate: Candidate): void {
   if (candidate.seat.nodes.length < mostSeatNodes) return;
   const instance = planInstance({ ...planning, owners: new Map(planning.owners) }, candidate);
@@ -239,10 +236,7 @@ function readEntry({ index, anchor: text, vrid, network: place }: Seat) {
   return isEntry ? { anchor, network, vrid } : null;
 }
 
-/**
- * The schema of the API takes no others: adverts each 100 ms to 10 s, in hundredths of a second (RFC 9568, section 5.2.7), and addresses
- * announced again each 10 s to 1 h.
- */
+/** The schema of the API takes no others: adverts each 0.1 to 10 s, in hundredths (RFC 9568, 5.2.7), and addresses announced each 10 s to 1 h. */
 function readTimes({ spec }: AddressPool): Pick<PlannedSeat, 'advertMs' | 'refresh'> {
   const ms = parseGoDuration(spec.advert) ?? defaultAdvertMs;
   const refreshMs = parseGoDuration(spec.garpInterval ?? '') ?? refreshSeconds * 1000;
@@ -294,9 +288,8 @@ function placeAddresses(
       return [placed];
     });
   const [first] = refused;
-  if (first !== undefined) {
+  if (first !== undefined)
     problems.push(`this node does not hold ${refused.length} of the addresses of seat ${name}: ${first}`);
-  }
   return places;
 }
 
@@ -316,10 +309,7 @@ export interface PlacedAddress {
   readonly device: string;
 }
 
-/**
- * Those of a host's addresses that name no subnet: on interfaces without another address of their family, and not in keepalived's
- * configuration. Cloud networks and DHCPv6 give such ones. Pure.
- */
+/** A host's addresses in no subnet, as clouds and DHCPv6 give them: alone of their family on an interface, and not in keepalived's configuration. Pure. */
 export function listAlone(
   hostAddresses: readonly HostAddress[],
   configured: ReadonlySet<string>,
@@ -334,10 +324,7 @@ export function listAlone(
   );
 }
 
-/**
- * Where a host is to have an address, see findPlace. A problem, as a clause without a subject, also where keepalived
- * would take a host's own address away. Pure.
- */
+/** Where a host is to have an address, see findPlace. A problem also where keepalived would take a host's own address away. Pure. */
 export function placeAddress(
   address: Address,
   interface_: string,
@@ -355,19 +342,15 @@ export function placeAddress(
   return own.some((one) => one.address === address.text) ? 'is an address of this host itself' : place;
 }
 
-/**
- * The interface of that name, or for `auto` that whose subnet has an address, or else to which the most specific route to it leads. A problem,
- * as a clause without a subject, where there is no such interface. Pure.
- */
+/** The interface of that name; for `auto` that whose subnet has the address, or to which its most specific route leads. Else a problem: a clause. Pure. */
 function findPlace(address: Address, interface_: string, host: HostNetworks): PlacedAddress | string {
   const isAuto = interface_ === 'auto';
   const devices = listDevices(isAuto ? listNetworks(address, host) : listNamed(address, interface_, host));
   const [device, ...others] = devices;
   if (device !== undefined && others.length === 0) return { address, device };
   if (others.length > 0) return `is in the subnets of several interfaces (${devices.join(', ')})`;
-  if (!isAuto) {
+  if (!isAuto)
     return `needs the interface ${interface_}, which has no ${familyNames[address.family]} address here`;
-  }
   const known =
     listDevices(host.subnets).join(', ') || 'none: spec.interface of the pool can name an interface';
   return `is in no subnet of this host (it has ${known})`;

@@ -170,10 +170,7 @@ function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSe
   return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
 }
 
-/**
- * Has this node's keepalived hold the seats that the controller has named, and tells which it holds. The kernel's addresses are the
- * truth about that: keepalived's own words are for people.
- */
+/** Has this node's keepalived hold the seats that the controller has named. Which it holds, the kernel's addresses say: keepalived's words are for people. */
 
 /** What the caller supplies. */
 interface SeatsPorts extends ConfigurationPorts {
@@ -227,11 +224,7 @@ export class Seats {
   #missingSince: number | null = null;
   #input: SeatsInput | null = null;
   #announced: ReadonlySet<string> = new Set();
-  #planned: {
-    readonly input: SeatsInput;
-    readonly networks: HostNetworks;
-    readonly plan: SeatsPlan;
-  } | null = null;
+  #planned: { input: SeatsInput; networks: HostNetworks; plan: SeatsPlan } | null = null;
   /** Of the last reading. */
   #onLink: readonly HostAddress[] = [];
   #routesReadAt = -Infinity;
@@ -414,9 +407,8 @@ class Announcement {
   note(version: string | null, missing: readonly string[]): string | null {
     const now = new Set(missing);
     for (const text of this.#missingToVersion.keys()) if (!now.has(text)) this.#missingToVersion.delete(text);
-    for (const text of now) {
+    for (const text of now)
       if (!this.#missingToVersion.has(text)) this.#missingToVersion.set(text, this.#version);
-    }
     this.#version = version;
     const [oldest = version] = this.#missingToVersion.values();
     return oldest;

@@ -323,10 +323,7 @@ export interface Relay {
   readonly ends: ReadonlyMap<string, string | null>;
   /** The same endpoints to their weights. */
   readonly weights: ReadonlyMap<string, number>;
-  /**
-   * Nodes to an endpoint of each: packets take the same path as to the endpoint. Also nodes whose endpoints take no new connection,
-   * because they have open ones.
-   */
+  /** Nodes to an endpoint of each, whose path packets take. Also nodes whose endpoints take no new connection: they have open ones. */
   readonly nodes: ReadonlyMap<string, string>;
   /** Interfaces by which packets from outside come, see `findUplinks`. When left out: the one that has the address. */
   readonly uplinks?: readonly string[];

@@ -15,13 +15,10 @@ import type { VipnatError } from '../../lib/errors.ts';
 /** Who follows VirtualIPs. */
 type Source = Pick<Informer<VirtualIp>, 'version' | 'listed' | 'relist'>;
 
-/**
- * VirtualIPs as far as this node may act on them. While the controller may not count on this node, no address comes, and no Service
- * gets one. Addresses go, and Services lose them.
- */
+/** VirtualIPs as far as this node may act on them. While the controller may not count on it, addresses and their Services go, and none comes. */
 class AdmittedAddresses {
   readonly #validity: LeaseValidity;
-  #source: Source | null = null;
+  readonly #source: () => Source;
   readonly #admitted = new Map<string, VirtualIp>();
   readonly objects: ReadonlyMap<string, VirtualIp> = this.#admitted;
   /** The list that has to be there; none before the first term. */
@@ -31,28 +28,22 @@ class AdmittedAddresses {
   /** Up to which nothing was held back. */
   #version: string | null = null;
 
-  constructor(validity: LeaseValidity) {
+  constructor(validity: LeaseValidity, source: () => Source) {
     this.#validity = validity;
-  }
-
-  /** Begins with what is followed. Not to be called twice. */
-  start(source: Source): void {
     this.#source = source;
-    this.#validity.onTerm(() => {
-      this.#needed = source.relist();
-    });
+    validity.onTerm(() => (this.#needed = source().relist()));
   }
 
   /** The version up to which all is admitted; null while nothing was. */
   get version(): string | null {
-    return this.#isComplete ? (this.#source?.version ?? null) : this.#version;
+    return this.#isComplete ? this.#source().version : this.#version;
   }
 
   /** Takes what is followed. Answers what changes here. */
   take(changes: readonly Change<VirtualIp>[], objects: ReadonlyMap<string, VirtualIp>) {
     for (const { after } of changes) if (after !== null) this.#validity.noteAbsent(after.spec.absent);
     const before = this.version;
-    const isOpen = this.#validity.isLiving && (this.#source?.listed ?? -1) >= this.#needed;
+    const isOpen = this.#validity.isLiving && this.#source().listed >= this.#needed;
     const isAll = isOpen && !this.#isComplete;
     const keys = isAll
       ? new Set([...this.#admitted.keys(), ...objects.keys()])
@@ -263,7 +254,7 @@ export class FollowedObjects {
   constructor(options: FollowOptions) {
     this.#options = options;
     this.index = new ServiceIndex(options.node);
-    this.#addresses = new AdmittedAddresses(options.validity);
+    this.#addresses = new AdmittedAddresses(options.validity, () => this.#informers.virtualips);
     const { index } = this;
     this.#starts = new SlowStarts(options.clock, this.touch.bind(this));
     this.#informers = {
@@ -275,9 +266,7 @@ export class FollowedObjects {
         index.takeVirtualIps(admitted);
         if (admitted.length > 0) this.#virtualIps = [...this.#addresses.objects.values()];
       }),
-      pools: this.#follow('pools', addressPools, (_, objects) => {
-        this.#pools = [...objects.values()];
-      }),
+      pools: this.#follow('pools', addressPools, (_, objects) => (this.#pools = [...objects.values()])),
       nodes: this.#follow('nodes', followedNodes, this.#takeNodes.bind(this)),
     };
   }
@@ -357,7 +346,6 @@ export class FollowedObjects {
 
   /** Begins. Not to be called twice. */
   start(): void {
-    this.#addresses.start(this.#informers.virtualips);
     for (const informer of Object.values(this.#informers)) informer.start();
   }
 

@@ -245,10 +245,7 @@ function listRemarks({ service, taken, withheld }: BalancedService, malformed: r
   return sentences.filter((sentence) => sentence !== false);
 }
 
-/**
- * Why this node drops what other nodes send on to its pods, and what to do: a clause; null where it does not. Only policy Local has relays, and
- * the filter is IPv4's. Pure.
- */
+/** Why this node drops what others send on to its pods, and what to do: a clause, or null. Only policy Local has relays, and the filter is IPv4's. Pure. */
 function describeDropping(ports: readonly PortBalance[], { strictTunnels = [] }: Place): string | null {
   const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
   if (!isSentOn || strictTunnels.length === 0) return null;
@@ -278,10 +275,7 @@ function listLosses(
   ];
 }
 
-/**
- * How large a Service's part of the tables is, before anything of it is made. A tenant may write thousands of ports and of endpoints, and each
- * port has all of them.
- */
+/** How large a Service's part of the tables is, before any of it is made. Tenants may write thousands of ports and endpoints, and each port has all. */
 
 /** A Service with more elements and rules is kube-proxy's. nft takes three seconds for as many, and is ended after 15 s, with all other Services. */
 const maxParts = 300_000;

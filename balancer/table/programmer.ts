@@ -103,14 +103,9 @@ export class IsolatedWrites {
   }
 
   /** Compares the tables. Answers what differed, and the Services that were found not to be taken. */
-  async compare(): Promise<{
-    readonly drifted: readonly Family[];
-    readonly gone: ReadonlyMap<string, Balances>;
-  }> {
+  async compare(): Promise<{ drifted: readonly Family[]; gone: ReadonlyMap<string, Balances> }> {
     let drifted: readonly Family[] = [];
-    await this.#isolate(new Map(), async () => {
-      drifted = await this.#programmer.compare();
-    });
+    await this.#isolate(new Map(), async () => (drifted = await this.#programmer.compare()));
     return { drifted, gone: this.#takeGone() };
   }
 

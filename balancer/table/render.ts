@@ -15,10 +15,7 @@ import { usualWeight } from '../../lib/api/endpoints.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { type Weights, hashSlots, fillSlots, shareSlots, hashSeed } from './slots.ts';
 
-/**
- * The part of a family's table that one port of a Service has. `before` has the slots that are kept where they are: those of the
- * table as it is. Pure.
- */
+/** The part of a family's table that one port of a Service has. Slots of `before`, the table as it is, stay where they are. Pure. */
 export function renderPort(balance: PortBalance, before: NftTable): NftTable {
   return mergeTables([
     balance.isHere ? renderHere(balance, before) : emptyTable,
@@ -413,10 +410,7 @@ function sendOn({ family }: PortBalance, address: string): string[] {
   return [`${nameTtl(family)} set ${sentOn.last + 1}`, `dup to ${address}`];
 }
 
-/**
- * To all nodes, as only one knows the connection, and this one cannot read whose it is. The others drop it: here it would be a packet of
- * no connection, and go back to the address.
- */
+/** To all nodes: one knows the connection, and this one cannot read which. The others drop it: without a connection it would go back to the address. */
 function sendErrorsOn(balance: PortBalance, relay: Relay): string[] {
   const ttl = nameTtl(balance.family);
   return [

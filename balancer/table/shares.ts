@@ -58,23 +58,19 @@ interface CountedService {
   isWhole: boolean;
 }
 
-/** What the caller supplies. */
-interface SharesPorts {
-  readonly clock: Pick<CleanerPorts['clock'], 'now'>;
-  /** Called when some Services are to get other shares: `share` has them. */
-  readonly onChange: (services: readonly string[]) => void;
-}
-
 /** Of all Services with this method that have a choice on this node. What it knows of a Service goes with it. */
 export class ConnectionShares {
-  readonly #ports: SharesPorts;
+  readonly #clock: Pick<CleanerPorts['clock'], 'now'>;
+  readonly #onChange: (services: readonly string[]) => void;
   /** The next one to be looked at is the first. */
   readonly #services = new Map<string, CountedService>();
   #beganAt = -Infinity;
   #unfinished = 0;
 
-  constructor(ports: SharesPorts) {
-    this.#ports = ports;
+  /** `onChange` is called when some Services are to get other shares: `share` has them. */
+  constructor(clock: Pick<CleanerPorts['clock'], 'now'>, onChange: (services: readonly string[]) => void) {
+    this.#clock = clock;
+    this.#onChange = onChange;
   }
 
   /** Whether there is anything to count. */
@@ -106,7 +102,7 @@ export class ConnectionShares {
 
   /** Begins to count; null where nothing is to be counted, or was a moment ago. */
   begin(): Tally | null {
-    const now = this.#ports.clock.now();
+    const now = this.#clock.now();
     if (!this.isAny || now - this.#beganAt < paceMs) return null;
     this.#beganAt = now;
     if (this.#unfinished >= maxFailures) this.#settle(() => 'even');
@@ -146,7 +142,7 @@ export class ConnectionShares {
       }
       if (other > before) changed.push(name);
     }
-    if (changed.length > 0) this.#ports.onChange(changed);
+    if (changed.length > 0) this.#onChange(changed);
   }
 }
 
@@ -217,7 +213,7 @@ export class SettledBalances {
         ports.onDrains();
       },
     });
-    this.#shares = new ConnectionShares({ clock: ports.clock, onChange: ports.onShares });
+    this.#shares = new ConnectionShares(ports.clock, ports.onShares);
     this.#cleaner = new FlowCleaner({ ...ports, counters: [this.#drains, this.#shares] }, () =>
       createStrayFilter(this.#serviceToBalances.values(), ports.listFormerPorts()),
     );

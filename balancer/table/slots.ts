@@ -12,10 +12,7 @@ export type Weights = ReadonlyMap<string, number>;
 /** A port has no more slots, unless it has more endpoints: shares are rounded then. */
 export const maxSlots = 1024;
 
-/**
- * Slots by weight, in the order of before as far as that goes: what stays keeps its slots, and those behind fill the gaps. One
- * slot for each where all weights are the same.
- */
+/** Slots by weight, in the order of before: what stays keeps its slots, and those behind fill gaps. One for each where all weights are the same. */
 export function fillSlots(before: readonly string[], wanted: Weights): string[] {
   const ends = [...wanted.keys()];
   const exact = reduceWeights([...wanted.values()]);

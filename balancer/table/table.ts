@@ -77,10 +77,7 @@ export function printRemoval(family: Family): string {
   return print([`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`]);
 }
 
-/**
- * What the table of a family has whatever the Services are. A packet that opens a connection to a Service's address is found
- * in `vips`, and goes to the chain of its port.
- */
+/** What a family's table has whatever the Services are. A packet that opens a connection to one is found in `vips`, and goes to the chain of its port. */
 
 /** TCP, UDP and SCTP, as nft prints them with -n. */
 const transports = ['6', '17', '132'] as const;
@@ -149,10 +146,7 @@ function nameErrorKey(family: Family): string {
   return `${familyToNft[family]} daddr . ${protocol} . ${port}`;
 }
 
-/**
- * The table without any Service. Set `alive` is empty: see `printRenewal`. Only where there are relays all packets are looked up in
- * `relays`, and not only the first of each connection.
- */
+/** The table without any Service; `alive` is empty, see `printRenewal`. With relays each packet is looked up in `relays`, not only the first ones. */
 export function createSkeleton(family: Family, needs: RelayNeeds): NftTable {
   const ip = familyToNft[family];
   const toDispatch = (map: string) =>
@@ -226,10 +220,7 @@ export interface TableStep {
   readonly after: readonly string[];
 }
 
-/**
- * Two transactions. All that packets need is in `now`. A packet that is in a chain while its rules are replaced
- * still uses what the rules before refer to: that goes `later`.
- */
+/** Two transactions: all that packets need is in `now`. What a packet may still use in a chain whose rules are replaced goes `later`. */
 export type TableChange = Readonly<Record<'now' | 'later', TableStep>>;
 
 /** A table as it is and as it shall be. */

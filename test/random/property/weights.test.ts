@@ -123,7 +123,7 @@ const methodToChooser = {
   },
   'lc of a Service': (): Chooser => {
     const clock = new FakeClock();
-    const shares = new ConnectionShares({ clock, onChange: () => undefined });
+    const shares = new ConnectionShares(clock, () => undefined);
     let table = emptyTable;
     return async (open) => {
       await clock.advance(stepMs);

@@ -80,11 +80,8 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
     reporter.report({
       ...{ programmed, mode, draining: draining.slice(0, maxDraining), seats, inUse: [] },
       // Its interfaces have addresses as soon as its tables do.
-      ...{
-        addresses: listAddresses(),
-        announced: programmed.virtualips ?? '0',
-        ...listServices({ left, dropping }),
-      },
+      ...{ addresses: listAddresses(), announced: programmed.virtualips ?? '0' },
+      ...listServices({ left, dropping }),
       unresponsive: seats.length === 0 ? [] : nodes.health.unresponsive,
     });
   };
@@ -96,10 +93,7 @@ export function startBalancerLife(options: BalancerLifeOptions): BalancerLife {
       validity.renewed(renewal);
     },
   });
-  const onNeeded = () => {
-    reporter.renew();
-  };
-  const validity = new LeaseValidity({ clock, node, onNeeded });
+  const validity = new LeaseValidity({ clock, node, onNeeded: reporter.renew.bind(reporter) });
   const balancer: Balancer = new Balancer({
     ...{ route, clock, logger, kernel, node, validity, random },
     listStrictTunnels: () => Promise.resolve([]),

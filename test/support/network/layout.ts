@@ -31,10 +31,7 @@ export const worker: Host = {
 };
 
 /** A host that is no part of the cluster. */
-export const outsider: Host = {
-  name: 'client',
-  addresses: { ipv4: '10.77.0.100', ipv6: 'fd77::100' },
-};
+export const outsider: Host = { name: 'client', addresses: { ipv4: '10.77.0.100', ipv6: 'fd77::100' } };
 
 /** All hosts on the wire. */
 export const hosts: readonly Host[] = [...masters, worker, outsider];
@@ -55,10 +52,7 @@ export const serviceNetworks: Readonly<Record<Family, string>> = {
 };
 
 /** The network of all pods. */
-export const podNetworks: Readonly<Record<Family, string>> = {
-  ipv4: '10.244.0.0/16',
-  ipv6: 'fd00:244::/32',
-};
+export const podNetworks: Readonly<Record<Family, string>> = { ipv4: '10.244.0.0/16', ipv6: 'fd00:244::/32' };
 
 /** The apiservers' and the VIPs' port. */
 export const apiserverPort = 6443;

@@ -4,9 +4,7 @@ import { TemporaryFolder } from './at-end.ts';
 /** Makes a folder for the tests of a file or of a block, which goes after the last of them. Answers its path. */
 export function makeFolder(name: string): string {
   const folder = new TemporaryFolder(name);
-  afterAll(() => {
-    folder.remove();
-  });
+  afterAll(folder.remove.bind(folder));
   return folder.path;
 }
 

@@ -1,4 +1,4 @@
-import { type Steps, testSteps } from '../steps.ts';
+import { type Steps, testSteps, toChecks } from '../steps.ts';
 import {
   type NodeStatus,
   type Renewal,
@@ -155,12 +155,8 @@ function createSteps(): Steps {
     },
     lose: () => (way.trip = { thereMs: 1e9, backMs: null }),
     find: () => (way.trip = { thereMs: 1, backMs: 1 }),
-    touch: () => {
-      api.touch();
-    },
-    remove: () => {
-      api.remove();
-    },
+    touch: api.touch.bind(api),
+    remove: api.remove.bind(api),
     stop: async () => {
       const ended = reporter.stop();
       await clock.advance(100);
@@ -172,23 +168,19 @@ function createSteps(): Steps {
       const found = api.writes - mark;
       expect({ found, isSo: found >= from && found <= to }).toEqual({ found, isSo: true });
     },
-    is: (text) => {
-      const [name = '', value] = split(text);
-      expect(api.annotations[toName(name)]).toBe(value);
-    },
-    has: (text) => {
-      const [name = '', value = ''] = split(text);
-      expect(api.annotations[toName(name)]).toContain(value);
-    },
-    all: (text) => {
-      expect(api.annotations).toEqual(toAnnotations({ ...readReport(text), node: 'w1' }));
-    },
-    told: (text) => {
-      expect(listTold().join(', ') || '-').toBe(text);
-    },
-    pending: (count) => {
-      expect(clock.pending).toBe(Number(count));
-    },
+    ...toChecks({
+      is: (text) => {
+        const [name = '', value] = split(text);
+        return [api.annotations[toName(name)], value];
+      },
+      has: (text) => {
+        const [name = '', value = ''] = split(text);
+        return [api.annotations[toName(name)], expect.stringContaining(value)];
+      },
+      all: (text) => [api.annotations, toAnnotations({ ...readReport(text), node: 'w1' })],
+      told: (text) => [listTold().join(', ') || '-', text],
+      pending: (count) => [clock.pending, Number(count)],
+    }),
   };
 }
 

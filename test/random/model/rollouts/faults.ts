@@ -24,18 +24,8 @@ export const faults: Readonly<Record<string, Act>> = {
     return machine.name;
   },
   'connects nodes again': (world) => connectAll(world),
-  'cuts a node off from the API': (world) => {
-    const { life, name } = world.random.pick(world.machines);
-    if (life === null) return null;
-    life.link.isCut = true;
-    return name;
-  },
-  'freezes watches of a node': (world) => {
-    const { life, name } = world.random.pick(world.machines);
-    if (life === null) return null;
-    life.link.isFrozen = true;
-    return name;
-  },
+  'cuts a node off from the API': breakLink('isCut'),
+  'freezes watches of a node': breakLink('isFrozen'),
   'kills a balancer': (world) => {
     const machine = world.random.pick(world.machines);
     machine.killBalancer();
@@ -55,30 +45,23 @@ export const faults: Readonly<Record<string, Act>> = {
     for (const machine of world.machines) machine.isAnnouncing = machine.isOn;
     return null;
   },
-  'kills a controller': (world) => {
-    const life = world.controllers[world.random.below(world.controllers.length)];
-    if (life === undefined) return null;
-    world.killController(life);
-    if (world.random.chance(60)) world.startController();
-    return life.name;
-  },
+  'kills a controller': (world) =>
+    harmController(world, (life) => {
+      world.killController(life);
+      if (world.random.chance(60)) world.startController();
+    }),
   'starts a controller': (world) => (world.controllers.length > 1 ? null : world.startController().name),
-  'stops a controller for a while': (world) => {
-    const life = world.controllers[world.random.below(world.controllers.length)];
-    if (life === undefined || life.clock.isHeld) return null;
-    life.clock.hold();
-    return life.name;
-  },
+  'stops a controller for a while': (world) =>
+    harmController(world, ({ clock }) => {
+      const { isHeld } = clock;
+      clock.hold();
+      return !isHeld;
+    }),
   'lets controllers go on': (world) => {
     for (const { clock } of world.controllers) clock.goOn();
     return null;
   },
-  'cuts a controller off': (world) => {
-    const life = world.controllers[world.random.below(world.controllers.length)];
-    if (life === undefined) return null;
-    life.link.isCut = true;
-    return life.name;
-  },
+  'cuts a controller off': (world) => harmController(world, ({ link }) => (link.isCut = true)),
   'begins work on a node': (world) => {
     const machine = world.random.pick(world.machines);
     return setConditions(world, machine, [world.random.pick(endings)]) ? machine.name : null;
@@ -123,6 +106,23 @@ export function heal(world: World): string {
   endWork(world);
   world.api.catchUp();
   return 'all';
+}
+
+function breakLink(what: 'isCut' | 'isFrozen'): Act {
+  return (world) => {
+    const { life, name } = world.random.pick(world.machines);
+    if (life !== null) life.link[what] = true;
+    return life === null ? null : name;
+  };
+}
+
+/** Of one of the controllers. It could not be done where `harm` answers false. */
+function harmController(
+  { controllers, random }: World,
+  harm: (life: World['controllers'][number]) => unknown,
+): string | null {
+  const life = controllers[random.below(controllers.length)];
+  return life === undefined || harm(life) === false ? null : life.name;
 }
 
 function endWork(world: World): string | null {

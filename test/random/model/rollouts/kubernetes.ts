@@ -60,10 +60,7 @@ export class Kubernetes {
     if (kind === 'Service') {
       this.#slices.plan(key);
       if (JSON.stringify(before?.spec) !== JSON.stringify(after?.spec)) this.#touchAll();
-      if (after === null)
-        this.#later(300, 3000, () => {
-          this.#slices.collect();
-        });
+      if (after === null) this.#slices.later(300, 3000, this.#slices.collect.bind(this.#slices));
     }
   }
 
@@ -104,19 +101,12 @@ export class Kubernetes {
       return;
     }
     const { uid, deletionTimestamp } = after.metadata;
-    if (before === null)
-      this.#later(50, 800, () => {
-        this.#begin(key, uid);
-      });
+    if (before === null) this.#slices.later(50, 800, this.#begin.bind(this, key, uid));
     if (toConnectionParts(before) !== toConnectionParts(after)) this.#touch(uid);
     if (deletionTimestamp === undefined) {
-      this.#later(50, 900, () => {
-        this.#judgeReady(key, uid);
-      });
+      this.#slices.later(50, 900, this.#judgeReady.bind(this, key, uid));
     } else if (before?.metadata.deletionTimestamp === undefined) {
-      this.#later(200, this.#random.pick([500, 3000, 12_000]), () => {
-        this.#end(key, uid);
-      });
+      this.#slices.later(200, this.#random.pick([500, 3000, 12_000]), this.#end.bind(this, key, uid));
     }
   }
 
@@ -133,9 +123,7 @@ export class Kubernetes {
       return;
     const address = this.#chooseAddress(machine);
     if (!this.#isKubeletUp(machine) || address === null) {
-      this.#later(retryMs, 2 * retryMs, () => {
-        this.#begin(key, uid);
-      });
+      this.#slices.later(retryMs, 2 * retryMs, this.#begin.bind(this, key, uid));
       return;
     }
     this.uidToPod.set(uid, { key, uid, address, machine, isAnswering: true, changedMs: this.#clock.now() });
@@ -161,9 +149,7 @@ export class Kubernetes {
     if (pod?.metadata.uid !== uid || running === undefined || pod.metadata.deletionTimestamp !== undefined)
       return;
     if (!this.#isKubeletUp(running.machine)) {
-      this.#later(retryMs, 2 * retryMs, () => {
-        this.#judgeReady(key, uid);
-      });
+      this.#slices.later(retryMs, 2 * retryMs, this.#judgeReady.bind(this, key, uid));
       return;
     }
     const gates = (pod.spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
@@ -179,9 +165,7 @@ export class Kubernetes {
     const running = this.uidToPod.get(uid);
     const machine = running?.machine;
     if (machine !== undefined && !this.#isKubeletUp(machine)) {
-      this.#later(retryMs, 2 * retryMs, () => {
-        this.#end(key, uid);
-      });
+      this.#slices.later(retryMs, 2 * retryMs, this.#end.bind(this, key, uid));
       return;
     }
     if (running !== undefined && running.isAnswering) {
@@ -194,9 +178,7 @@ export class Kubernetes {
 
   #remove(key: string, uid: string): void {
     if (this.#api.delayMs === null) {
-      this.#later(retryMs, 2 * retryMs, () => {
-        this.#remove(key, uid);
-      });
+      this.#slices.later(retryMs, 2 * retryMs, this.#remove.bind(this, key, uid));
       return;
     }
     const pod = this.#api.objects.list('Pod').get(key);
@@ -229,13 +211,7 @@ export class Kubernetes {
     }
     // Kubelets look at their pods from time to time.
     for (const [key, { metadata }] of this.#api.objects.list('Pod')) this.#judgeReady(key, metadata.uid);
-    this.#clock.schedule(5000, () => {
-      this.#watchNodes();
-    });
-  }
-
-  #later(leastMs: number, mostMs: number, act: () => void): void {
-    this.#clock.schedule(leastMs + this.#random.below(mostMs), act);
+    this.#clock.schedule(5000, this.#watchNodes.bind(this));
   }
 }
 

@@ -6,21 +6,13 @@ export class LifeClock implements Clock {
   readonly #cancels = new Set<Cancel>();
   /** What fell due while the process was stopped. */
   #held: (() => void)[] = [];
-  #isHeld = false;
-  #isKilled = false;
+  /** Whether it is stopped for now. */
+  isHeld = false;
+  /** Whether it will never run again. */
+  isKilled = false;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-  }
-
-  /** Whether it will never run again. */
-  get isKilled(): boolean {
-    return this.#isKilled;
-  }
-
-  /** Whether it is stopped for now. */
-  get isHeld(): boolean {
-    return this.#isHeld;
   }
 
   now(): number {
@@ -32,7 +24,7 @@ export class LifeClock implements Clock {
   }
 
   schedule(delayMs: number, callback: () => void): Cancel {
-    if (this.#isKilled) return () => undefined;
+    if (this.isKilled) return () => undefined;
     let isCancelled = false;
     const cancelTimer = this.#clock.schedule(delayMs, () => {
       this.#cancels.delete(cancel);
@@ -51,19 +43,19 @@ export class LifeClock implements Clock {
 
   /** Does something as this process: later while it is stopped, never after it was killed. */
   run(act: () => void): void {
-    if (this.#isKilled) return;
-    if (this.#isHeld) this.#held.push(act);
+    if (this.isKilled) return;
+    if (this.isHeld) this.#held.push(act);
     else act();
   }
 
   /** `kill -STOP`. */
   hold(): void {
-    this.#isHeld = true;
+    this.isHeld = true;
   }
 
   /** `kill -CONT`. */
   goOn(): void {
-    this.#isHeld = false;
+    this.isHeld = false;
     const held = this.#held;
     this.#held = [];
     for (const act of held) this.run(act);
@@ -71,7 +63,7 @@ export class LifeClock implements Clock {
 
   /** `kill -KILL`. */
   kill(): void {
-    this.#isKilled = true;
+    this.isKilled = true;
     this.#held = [];
     for (const cancel of [...this.#cancels]) cancel();
   }

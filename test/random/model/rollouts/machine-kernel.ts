@@ -5,6 +5,7 @@ import { type NftTable, emptyTable } from '../../../../lib/nft/table.ts';
 import type { LifeClock } from './life-clock.ts';
 import type { BalancerKernel } from '../../../../lib/kernel/kernel.ts';
 import { toWholeKernel } from '../../../support/api/balancer-life.ts';
+import type { BalancedFlow } from '../../../../lib/kernel/port.ts';
 import { aliveSeconds } from '../../../../lib/api/balancer.ts';
 import { readTable } from '../../../../balancer/table/table.ts';
 
@@ -91,24 +92,13 @@ export class MachineKernel {
         }),
       forgetFlows: async (_choice, isSought) => {
         await sleep(life, walkMs);
-        const chosen = this.connections.filter(({ vip, address, pod }) =>
-          isSought({
-            protocol: 'tcp',
-            vip: { family: 'ipv4', address: vip, port: servicePort },
-            backend: { family: 'ipv4', address, port: podPort },
-            isOpen: true,
-            isAnswered: pod !== null,
-            isEstablished: pod !== null,
-          }),
-        );
+        const chosen = this.connections.filter((one) => {
+          const isAnswered = one.pod !== null;
+          return isSought({ ...toFlow(one), isOpen: true, isAnswered, isEstablished: isAnswered });
+        });
         this.connections = this.connections.filter((one) => !chosen.includes(one));
         for (const one of chosen) this.#onForgotten(one);
-        return chosen.map(({ vip, address }) => ({
-          protocol: 'tcp' as const,
-          vip: { family: 'ipv4' as const, address: vip, port: servicePort },
-          backend: { family: 'ipv4' as const, address, port: podPort },
-          count: 1,
-        }));
+        return chosen.map((one) => ({ ...toFlow(one), count: 1 }));
       },
     };
   }
@@ -118,4 +108,12 @@ export class MachineKernel {
     this.#table = readTable(await this.#tables.listTable('ip vipnat-lb'), 'ipv4');
     this.#onChange();
   }
+}
+
+function toFlow({ vip, address }: Connection): BalancedFlow {
+  return {
+    protocol: 'tcp',
+    vip: { family: 'ipv4', address: vip, port: servicePort },
+    backend: { family: 'ipv4', address, port: podPort },
+  };
 }

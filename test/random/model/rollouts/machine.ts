@@ -71,7 +71,7 @@ export class Machine {
   /** When nodes were last back, by their names: the table has their pods a moment later. */
   readonly #nodeToBackMs = new Map<string, number>();
   /** The seats that it holds. */
-  #seats: readonly string[] = [];
+  seats: readonly string[] = [];
 
   constructor(place: MachinePlace) {
     this.place = place;
@@ -81,10 +81,6 @@ export class Machine {
 
   get name(): string {
     return this.place.name;
-  }
-
-  get seats(): readonly string[] {
-    return this.#seats;
   }
 
   /** Whether others reach it. */
@@ -103,8 +99,8 @@ export class Machine {
 
   /** VRRP has moved seats. */
   hold(seats: readonly string[]): void {
-    if (seats.join() === this.#seats.join()) return;
-    this.#seats = seats;
+    if (seats.join() === this.seats.join()) return;
+    this.seats = seats;
     this.heldMs = this.place.clock.now();
     this.life?.nodes.setHolding(seats.length > 0);
     this.life?.report();
@@ -172,7 +168,7 @@ export class Machine {
     const started = startBalancerLife({
       ...{ route, clock, logger, node: name, kernel: this.kernel.serve(clock), random: nextRandom },
       listAddresses: () => [address],
-      listSeats: () => this.#seats,
+      listSeats: () => this.seats,
       onView: (view) => {
         if (made.life !== null) made.life.view = view;
       },
@@ -192,7 +188,7 @@ export class Machine {
               this.#noteBack(line, world.now());
             },
           },
-          connect: ({ address: to }, limitMs) => this.#connect({ to, limitMs, clock, silences, onChange }),
+          connect: (to, limitMs) => this.#connect({ clock, onChange }, silences, to.address, limitMs),
         });
         made.life = {
           ...{ clock, link, told, toldNodes, logger, nodes: health, bornMs: world.now() },
@@ -206,7 +202,7 @@ export class Machine {
     if (life === null) throw new TypeError('a balancer has its nodes');
     this.life = life;
     life.report = started.report;
-    life.nodes.setHolding(this.#seats.length > 0);
+    life.nodes.setHolding(this.seats.length > 0);
     life.nodes.start();
   }
 
@@ -215,19 +211,12 @@ export class Machine {
     if (node !== undefined) this.#nodeToBackMs.set(node, nowMs);
   }
 
-  #connect({
-    to,
-    limitMs,
-    clock,
-    silences,
-    onChange,
-  }: {
-    readonly to: string;
-    readonly limitMs: number;
-    readonly clock: Clock;
-    readonly silences: Map<string, number>;
-    readonly onChange: () => void;
-  }): Promise<ConnectOutcome> {
+  #connect(
+    { clock, onChange }: { readonly clock: Clock; readonly onChange: () => void },
+    silences: Map<string, number>,
+    to: string,
+    limitMs: number,
+  ): Promise<ConnectOutcome> {
     return new Promise((resolve) => {
       const isAnswered = this.place.connect(this, to);
       clock.schedule(isAnswered ? 1 : limitMs, () => {
@@ -240,14 +229,6 @@ export class Machine {
 
   #createKernel(): MachineKernel {
     const { clock, onForgotten, onChange } = this.place;
-    return new MachineKernel(
-      clock,
-      (connection) => {
-        onForgotten(this, connection);
-      },
-      () => {
-        onChange(this);
-      },
-    );
+    return new MachineKernel(clock, onForgotten.bind(null, this), onChange.bind(null, this));
   }
 }

@@ -136,10 +136,7 @@ export class MemoryApi implements Server {
     const metadata = { ...object.metadata, resourceVersion: String(version) };
     this.#events.push({ version, kind, type, object: { ...object, metadata } });
     for (const watch of this.#watches)
-      if (watch.kind === kind)
-        watch.link.clock.schedule(watch.link.tripMs, () => {
-          this.#pump(watch);
-        });
+      if (watch.kind === kind) watch.link.clock.schedule(watch.link.tripMs, this.#pump.bind(this, watch));
   }
 
   /** Sends all that it has not sent yet. */

@@ -22,33 +22,34 @@ export interface Mutant {
   readonly favored?: readonly string[];
 }
 
-/** Has another function in place of a method, until what is answered is called. */
+/** What has another function in place of a method, until what it answers is called. */
 function replace<T extends object, Name extends keyof T>(
   target: T,
   name: Name,
   make: (was: T[Name]) => T[Name],
-): () => void {
-  const was = target[name];
-  if (was === undefined) throw new TypeError(`a field, no method: ${String(name)}`);
-  target[name] = make(was);
+): () => () => void {
   return () => {
-    target[name] = was;
+    const was = target[name];
+    if (was === undefined) throw new TypeError(`a field, no method: ${String(name)}`);
+    target[name] = make(was);
+    return () => {
+      target[name] = was;
+    };
   };
 }
 
 /** Gates that are decided with nodes that have done more than they have. */
 function believe(change: (candidates: CandidateNodes) => Partial<CandidateNodes>): () => () => void {
-  return () =>
-    replace(
-      pod as { next: typeof pod.next },
-      'next',
-      (next) => (key, world: ClusterView) =>
-        decideFrom(
-          (said) => next(key, said),
-          (said) => believeNodes(said, change(said.candidates)),
-          world,
-        ),
-    );
+  return replace(
+    pod as { next: typeof pod.next },
+    'next',
+    (next) => (key, world: ClusterView) =>
+      decideFrom(
+        (said) => next(key, said),
+        (said) => believeNodes(said, change(said.candidates)),
+        world,
+      ),
+  );
 }
 
 /** By what is wrong with each. */
@@ -68,37 +69,35 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /^the gate of .* has sent no connection/,
   },
   'takes connections away from who ends too late': {
-    apply: () =>
-      replace(
-        EarlyEndpoints.prototype,
-        'merge',
-        (merge) =>
-          function late(this: EarlyEndpoints, ...given: Parameters<typeof merge>) {
-            return merge.apply(this, given).map(ignoreEnds);
-          },
-      ),
+    apply: replace(
+      EarlyEndpoints.prototype,
+      'merge',
+      (merge) =>
+        function late(this: EarlyEndpoints, ...given: Parameters<typeof merge>) {
+          return merge.apply(this, given).map(ignoreEnds);
+        },
+    ),
     complaint: /^new connections of .* after it was told|^\S+ is called drained/,
   },
   'cuts connections of who drains': {
-    apply: () =>
-      replace(
-        Drains.prototype,
-        'take',
-        (take) =>
-          function cutting(this: Drains, service: string, balances: Parameters<typeof take>[1]) {
-            take.call(
-              this,
-              service,
-              balances.map((one) => ({ ...one, drainMs: Math.min(one.drainMs ?? 500, 500) })),
-            );
-          },
-      ),
+    apply: replace(
+      Drains.prototype,
+      'take',
+      (take) =>
+        function cutting(this: Drains, service: string, balances: Parameters<typeof take>[1]) {
+          take.call(
+            this,
+            service,
+            balances.map((one) => ({ ...one, drainMs: Math.min(one.drainMs ?? 500, 500) })),
+          );
+        },
+    ),
     // A pod of weight 0 drains, and is well.
     complaint: /^an open connection of .* which (?:drains|is well), is forgotten/,
   },
   'keeps connections to addresses that are given again': {
     apply: () => {
-      const mends = [
+      const breaks = [
         replace(
           FlowCleaner.prototype,
           'add',
@@ -113,6 +112,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
         ),
         replace(FlowCleaner.prototype, 'sweep', () => () => undefined),
       ];
+      const mends = breaks.map((one) => one());
       return () => {
         for (const mend of mends) mend();
       };
@@ -120,67 +120,61 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /^an open connection of .* which is gone/,
   },
   'keeps early endpoints that Kubernetes calls not ready': {
-    apply: () =>
-      replace(
-        EarlyEndpoints.prototype,
-        'takeSlice',
-        (takeSlice) =>
-          function forgetting(this: EarlyEndpoints, service: string, slice: ServiceSlice) {
-            const endpoints = (slice.endpoints ?? []).map((one) => ({
-              ...one,
-              conditions: { ...one.conditions, ready: false },
-            }));
-            takeSlice.call(this, service, { ...slice, endpoints });
-          },
-      ),
+    apply: replace(
+      EarlyEndpoints.prototype,
+      'takeSlice',
+      (takeSlice) =>
+        function forgetting(this: EarlyEndpoints, service: string, slice: ServiceSlice) {
+          const endpoints = (slice.endpoints ?? []).map((one) => ({
+            ...one,
+            conditions: { ...one.conditions, ready: false },
+          }));
+          takeSlice.call(this, service, { ...slice, endpoints });
+        },
+    ),
     // Else the controller takes its word back as soon as Kubernetes does.
     favored: ['stops a controller for a while', 'cuts a controller off'],
     complaint: /^new connections of .* after it was told|^\S+ is called drained/,
   },
   'does not hear of evictions': {
-    apply: () =>
-      replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
-        const isSure = ({ type }: { readonly type: string }) => type !== 'DisruptionTarget';
-        const pods = [...world.pods].map(([name, one]) => {
-          const conditions = (one.status?.conditions ?? []).filter(isSure);
-          return [name, { ...one, status: { ...one.status, conditions } }] as const;
-        });
-        return next(key, { ...world, pods: new Map(pods) });
-      }),
+    apply: replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
+      const isSure = ({ type }: { readonly type: string }) => type !== 'DisruptionTarget';
+      const pods = [...world.pods].map(([name, one]) => {
+        const conditions = (one.status?.conditions ?? []).filter(isSure);
+        return [name, { ...one, status: { ...one.status, conditions } }] as const;
+      });
+      return next(key, { ...world, pods: new Map(pods) });
+    }),
     complaint: /^the shares of/,
   },
   'never empties an early slice': {
-    apply: () =>
-      replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
-        const step = next(key, world);
-        return step.does === 'write' && step.write.method === 'DELETE' ? nothing : step;
-      }),
+    apply: replace(earlySliceKind as { next: typeof earlySliceKind.next }, 'next', (next) => (key, world) => {
+      const step = next(key, world);
+      return step.does === 'write' && step.write.method === 'DELETE' ? nothing : step;
+    }),
     complaint: /^the early EndpointSlice/,
   },
   'keeps the pods of a dead node': {
     wrapNodes: (health) => ({
       outages: noOutages,
-      watch: (nodes) => {
-        health.watch(nodes);
-      },
+      watch: health.watch.bind(health),
     }),
     favored: ['powers a node off'],
     complaint: /^new connections of .* whose node is off/,
   },
   'keeps the pods of a node that shuts down': {
-    apply: () =>
-      replace(
-        ServiceIndex.prototype,
-        'takeNodes',
-        (take) =>
-          function deaf(this: ServiceIndex, changes: Parameters<typeof take>[0]) {
-            const well = { ending: null, isUnresponsive: false };
-            return take.call(
-              this,
-              changes.map((change) => ({ ...change, after: change.after && { ...change.after, ...well } })),
-            );
-          },
-      ),
+    apply: replace(
+      ServiceIndex.prototype,
+      'takeNodes',
+      (take) =>
+        function deaf(this: ServiceIndex, changes: Parameters<typeof take>[0]) {
+          const well = { ending: null, isUnresponsive: false };
+          return take.call(
+            this,
+            changes.map((change) => ({ ...change, after: change.after && { ...change.after, ...well } })),
+          );
+        },
+    ),
     favored: ['begins work on a node'],
     complaint: /^new connections of .* whose node ends|^\S+ is called drained/,
   },
@@ -192,49 +186,45 @@ export const mutants: Readonly<Record<string, Mutant>> = {
         );
         return out.size === 0 ? noOutages : { ...noOutages, out };
       },
-      watch: (nodes) => {
-        health.watch(nodes);
-      },
+      watch: health.watch.bind(health),
     }),
     favored: ['cuts a node off'],
     // It may be left out to the quiet.
     complaint: /^no new connections of .* whose node is well|^the shares of/,
   },
   'weighs nobody': {
-    apply: () =>
-      replace(
-        SlowStarts.prototype,
-        'weigh',
-        (weigh) =>
-          function even(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
-            return weigh.call(this, service, balanced === null ? null : { ...balanced, weights: new Map() });
-          },
-      ),
+    apply: replace(
+      SlowStarts.prototype,
+      'weigh',
+      (weigh) =>
+        function even(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
+          return weigh.call(this, service, balanced === null ? null : { ...balanced, weights: new Map() });
+        },
+    ),
     complaint: /^the shares of/,
   },
   'leaves connections to pods that went while no balancer ran': {
-    apply: () => replace(FlowCleaner.prototype, 'sweep', () => () => undefined),
+    apply: replace(FlowCleaner.prototype, 'sweep', () => () => undefined),
     favored: ['kills a balancer'],
     complaint: /^an open connection of .* which is gone/,
   },
   'never ends a slow start': {
-    apply: () =>
-      replace(
-        SlowStarts.prototype,
-        'weigh',
-        (weigh) =>
-          function slow(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
-            if (balanced === null) return weigh.call(this, service, balanced);
-            const { metadata } = balanced.service;
-            // Of each Service: few ask for one, and still have it at a quiet.
-            const annotations = { ...metadata.annotations, 'vipnat.io/slow-start': '1h' };
-            const weighed = weigh.call(this, service, {
-              ...balanced,
-              service: { ...balanced.service, metadata: { ...metadata, annotations } },
-            });
-            return weighed === null ? null : { ...weighed, service: balanced.service };
-          },
-      ),
+    apply: replace(
+      SlowStarts.prototype,
+      'weigh',
+      (weigh) =>
+        function slow(this: SlowStarts, service: string, balanced: Parameters<typeof weigh>[1]) {
+          if (balanced === null) return weigh.call(this, service, balanced);
+          const { metadata } = balanced.service;
+          // Of each Service: few ask for one, and still have it at a quiet.
+          const annotations = { ...metadata.annotations, 'vipnat.io/slow-start': '1h' };
+          const weighed = weigh.call(this, service, {
+            ...balanced,
+            service: { ...balanced.service, metadata: { ...metadata, annotations } },
+          });
+          return weighed === null ? null : { ...weighed, service: balanced.service };
+        },
+    ),
     complaint: /^the shares of/,
   },
 };

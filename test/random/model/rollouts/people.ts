@@ -8,17 +8,9 @@ import { ourClass } from '../controller/cluster.ts';
 export type Act = (world: World) => string | null;
 
 const serviceKeys = ['apps/a', 'apps/b', 'infra/a'];
-const podKeys = [
-  'apps/p0',
-  'apps/p1',
-  'apps/p2',
-  'apps/p3',
-  'apps/p4',
-  'apps/p5',
-  'infra/p0',
-  'infra/p1',
-  'infra/p2',
-];
+const podKeys = ['p0', 'p1', 'p2', 'p3', 'p4', 'p5']
+  .map((name) => `apps/${name}`)
+  .concat('infra/p0', 'infra/p1', 'infra/p2');
 const gateLists = [
   [gateType],
   [gateType],
@@ -158,19 +150,14 @@ function rollOut(world: World): string | null {
   const [key = ''] = made?.split(' ') ?? [];
   if (made === null || old.length === 0) return made;
   const [former] = world.random.pick(old);
-  const look = (left: number) => {
+  const look = (left: number): void => {
     world.kubernetes.setReady(key, true);
     const pod = world.api.objects.list('Pod').get(key);
     const isUp = world.api.delayMs !== null;
     if (isUp && pod !== undefined && isTrue(pod, 'Ready')) world.api.objects.remove('Pod', former);
-    else if (left > 0)
-      world.clock.schedule(1000, () => {
-        look(left - 1);
-      });
+    else if (left > 0) world.clock.schedule(1000, look.bind(null, left - 1));
   };
-  world.clock.schedule(1500, () => {
-    look(30);
-  });
+  world.clock.schedule(1500, look.bind(null, 30));
   return `${made} for ${former}`;
 }
 

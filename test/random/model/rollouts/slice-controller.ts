@@ -40,9 +40,7 @@ export class SliceController {
   plan(service: string): void {
     if (this.#dirty.has(service)) return;
     this.#dirty.add(service);
-    this.#later(20, 700, () => {
-      this.#sync(service);
-    });
+    this.later(20, 700, this.#sync.bind(this, service));
   }
 
   #sync(service: string): void {
@@ -79,7 +77,8 @@ export class SliceController {
     }
   }
 
-  #later(leastMs: number, mostMs: number, act: () => void): void {
+  /** A moment later, which differs each time. */
+  later(leastMs: number, mostMs: number, act: () => void): void {
     this.#clock.schedule(leastMs + this.#random.below(mostMs), act);
   }
 }

@@ -23,9 +23,7 @@ interface Told {
   readonly object?: ToldSlice;
 }
 
-interface Side {
-  readonly slices: Map<string, ToldSlice>;
-}
+type Side = Map<string, ToldSlice>;
 
 /** What is to become of new connections: `maybe` where both answers are right. */
 type Verdict = 'yes' | 'no' | 'maybe';
@@ -38,8 +36,8 @@ interface Judged {
 /** Of one life. Services are named `NAMESPACE/NAME`. */
 export class ToldSlices {
   readonly #nowMs: () => number;
-  readonly #own: Side = { slices: new Map() };
-  readonly #early: Side = { slices: new Map() };
+  readonly #own: Side = new Map();
+  readonly #early: Side = new Map();
   /** Services to the pods of their early slices, by UID, and what Kubernetes' own slices have said of them since. */
   readonly #serviceToPods = new Map<string, Map<string, Set<'listed' | 'ready' | 'unknown'>>>();
   readonly #serviceToJudged = new Map<string, Map<string, Judged>>();
@@ -124,14 +122,14 @@ export class ToldSlices {
 }
 
 /** Answers the Services that it is about. */
-function takeList({ slices }: Side, items: readonly ToldSlice[]): ReadonlySet<string> {
+function takeList(slices: Side, items: readonly ToldSlice[]): ReadonlySet<string> {
   const before = [...slices.values()];
   slices.clear();
   for (const slice of items) slices.set(nameSlice(slice), slice);
   return new Set([...before, ...items].map(nameOwner));
 }
 
-function takeEvent({ slices }: Side, { type, object }: Told): ReadonlySet<string> {
+function takeEvent(slices: Side, { type, object }: Told): ReadonlySet<string> {
   if (object === undefined || type === 'BOOKMARK' || type === 'ERROR') return new Set();
   if (type === 'DELETED') slices.delete(nameSlice(object));
   else slices.set(nameSlice(object), object);
@@ -142,7 +140,7 @@ function nameSlice({ metadata: { namespace, name } }: ToldSlice): string {
   return `${namespace}/${name}`;
 }
 
-function listEndpoints({ slices }: Side, service: string): Map<string, ToldEndpoint[]> {
+function listEndpoints(slices: Side, service: string): Map<string, ToldEndpoint[]> {
   const own = [...slices.values()].filter((slice) => nameOwner(slice) === service);
   return Map.groupBy(
     own.flatMap(({ endpoints = [] }) => endpoints),

@@ -52,9 +52,7 @@ export class World {
   constructor(seed: number, wrapNodes: MachinePlace['wrapNodes']) {
     this.random = new Random(seed);
     const { clock, random } = this;
-    this.api = new MemoryApi(clock, (written) => {
-      this.#note(written);
-    });
+    this.api = new MemoryApi(clock, this.#note.bind(this));
     this.machines = Array.from({ length: machineCount }, (_, index): Machine => {
       const place: MachinePlace = {
         ...{ name: `n${index}`, address: `10.0.9.${index + 1}`, clock, api: this.api, random, wrapNodes },
@@ -72,9 +70,7 @@ export class World {
     this.kubernetes = new Kubernetes(clock, this.api, { random, machines: this.machines });
     this.traffic = new Traffic(this);
     this.#gates = new GateWatch(this);
-    this.kubernetes.onEnded = (pod) => {
-      this.traffic.endPod(pod);
-    };
+    this.kubernetes.onEnded = this.traffic.endPod.bind(this.traffic);
     this.#populate();
   }
 
@@ -98,9 +94,7 @@ export class World {
         ...{ route, clock, random, client: new RoutedClient(route, clock, new AbortController().signal) },
         log: new ControllerLog(createRecordingLogger(), noEvents, clock),
         findDriver: () => Promise.resolve(null),
-        onDrained: (seconds, pod) => {
-          this.#gates.noteDrained(seconds, pod);
-        },
+        onDrained: this.#gates.noteDrained.bind(this.#gates),
       },
       {
         ...{ namespace: 'vipnat-system', isDefaultClass: false, gateTypes: toGateTypes([otherGate]) },

@@ -1,6 +1,6 @@
 /** Other nodes, the network between them and this one, and a clock that stands still. */
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
-import { type Steps, playSteps } from '../../steps.ts';
+import { type Steps, playSteps, toChecks } from '../../steps.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { NodeHealth } from '../../../../balancer/nodes/health.ts';
 import { type Lease, toLeaseResource } from '../../../../lib/api/node.ts';
@@ -189,12 +189,8 @@ function listCauses(nodes: FakeNodes): Steps {
     settle: () => nodes.settle(),
     cut: () => (nodes.isCut = true),
     join: () => (nodes.isCut = false),
-    hold: () => {
-      health.setHolding(true);
-    },
-    release: () => {
-      health.setHolding(false);
-    },
+    hold: health.setHolding.bind(health, true),
+    release: health.setHolding.bind(health, false),
     place: (detail) => {
       const [node = '', address = ''] = detail.split(' ');
       nodes.place(node, address);
@@ -232,32 +228,24 @@ function listChecks(nodes: FakeNodes): Steps {
   return {
     mark: () => Object.assign(marks, count()),
     ...{ connects: check('connects'), lists: check('lists'), reads: check('reads') },
-    out: (who) => {
-      expect(nodes.out).toEqual(toNames(who));
-    },
-    lost: (who) => {
-      expect(nodes.lost).toEqual(toNames(who));
-    },
-    acquainted: (isSo) => {
-      expect(nodes.health.isAcquainted).toBe(isSo === 'yes');
-    },
-    told: (lines) => {
-      expect(nodes.told.join(', ') || '-').toBe(lines);
-    },
-    unheard: (who) => {
-      const names = nodes.health.unheard.map((one) => one.replace(/ \([\d.]+:10256\)$/, ''));
-      expect(names).toEqual(toNames(who));
-      expect([...nodes.health.outages.unheard].sort()).toEqual(names);
-    },
-    asked: (address) => {
-      expect(nodes.connects.map((one) => one.address)).toContain(address);
-    },
     'asks-not': (address) => {
       expect(nodes.connects.at(-1)?.address).not.toBe(address);
     },
-    read: (who) => {
-      expect([...new Set(nodes.reads.map(({ node }) => node))]).toEqual(toNames(who));
-    },
+    ...toChecks({
+      out: (who) => [nodes.out, toNames(who)],
+      lost: (who) => [nodes.lost, toNames(who)],
+      acquainted: (isSo) => [nodes.health.isAcquainted, isSo === 'yes'],
+      told: (lines) => [nodes.told.join(', ') || '-', lines],
+      unheard: (who) => {
+        const names = nodes.health.unheard.map((one) => one.replace(/ \([\d.]+:10256\)$/, ''));
+        return [
+          [names, [...nodes.health.outages.unheard].sort()],
+          [toNames(who), toNames(who)],
+        ];
+      },
+      asked: (address) => [nodes.connects.map((one) => one.address), expect.arrayContaining([address])],
+      read: (who) => [[...new Set(nodes.reads.map(({ node }) => node))], toNames(who)],
+    }),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type Steps, testSteps } from '../../steps.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { TemporaryFolder } from '../../../support/network/at-end.ts';
 import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/write.ts';
 import { beforeEach, afterEach, describe, expect } from '@jest/globals';
@@ -104,25 +104,19 @@ function startKeeper(): Steps {
     log: (text) => {
       write(files.checkLog, text === '-' ? '' : `${text}\n`);
     },
-    file: (text) => {
-      expect(readFileSync(files.file, 'utf8')).toBe(text.includes('{') ? text : configure(text));
-    },
-    aside: (text) => {
-      expect(readFileSync(files.refusedFile, 'utf8')).toBe(configure(text));
-    },
-    alone: () => {
-      expect(readdirSync(join(folder.path, 'lb'))).toEqual(['keepalived.conf']);
-    },
-    read: (texts) => {
-      expect(toDetails(reloads)).toBe(texts);
-    },
-    told: (text) => {
-      const words = logger.lines.map(({ message, fields: { details } }) => {
-        const word = lineToWord[message] ?? message;
-        return details === undefined ? word : `${word} (${details})`;
-      });
-      expect(words.join(', ')).toBe(text);
-    },
+    ...toChecks({
+      file: (text) => [readFileSync(files.file, 'utf8'), text.includes('{') ? text : configure(text)],
+      aside: (text) => [readFileSync(files.refusedFile, 'utf8'), configure(text)],
+      alone: () => [readdirSync(join(folder.path, 'lb')), ['keepalived.conf']],
+      read: (texts) => [toDetails(reloads), texts],
+      told: (text) => {
+        const words = logger.lines.map(({ message, fields: { details } }) => {
+          const word = lineToWord[message] ?? message;
+          return details === undefined ? word : `${word} (${details})`;
+        });
+        return [words.join(', '), text];
+      },
+    }),
   };
 }
 

@@ -10,7 +10,7 @@ import { earlySlices } from '../../../../lib/api/endpoints.ts';
 import { virtualIps } from '../../../../lib/api/vipnat.ts';
 import { ServiceIndex } from '../../../../balancer/services/index.ts';
 import type { FollowedNode, NodeEnding } from '../../../../lib/api/node.ts';
-import { type Steps, testSteps } from '../../steps.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { beforeEach, test, expect, describe } from '@jest/globals';
 
 const version = ({ metadata, ...rest }: KubeObject) => ({
@@ -129,18 +129,12 @@ function createNodeSteps(): Steps {
   };
   return {
     ...{ n1: take('n1'), n2: take('n2'), n3: take('n3') },
-    news: (who) => {
-      expect([isNews, index.takeChanged(false).join()]).toEqual(who === '-' ? [false, ''] : [true, who]);
-    },
-    zone: (zone) => {
-      expect(index.nodes.zone ?? '-').toBe(zone);
-    },
-    kept: (who) => {
-      expect([...index.nodes.kept].join(' ') || '-').toBe(who);
-    },
-    ends: (who) => {
-      expect([...index.nodes.endings].map((one) => one.join(' ')).join() || '-').toBe(who);
-    },
+    ...toChecks({
+      news: (who) => [[isNews, index.takeChanged(false).join()], who === '-' ? [false, ''] : [true, who]],
+      zone: (zone) => [index.nodes.zone ?? '-', zone],
+      kept: (who) => [[...index.nodes.kept].join(' ') || '-', who],
+      ends: (who) => [[...index.nodes.endings].map((one) => one.join(' ')).join() || '-', who],
+    }),
   };
 }
 

@@ -20,7 +20,7 @@ const makeLc = (more: Partial<PortBalance> = {}) => makePortBalance(pods, { meth
 function start() {
   const clock = new FakeClock();
   const changed: (readonly string[])[] = [];
-  const shares = new ConnectionShares({ clock, onChange: (services) => changed.push(services) });
+  const shares = new ConnectionShares(clock, (services) => changed.push(services));
   return { clock, shares, changed };
 }
 
