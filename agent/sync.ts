@@ -51,10 +51,7 @@ export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
   );
 }
 
-/**
- * Learns how this version of a tool prints a rule: as it did after two writes in a row. After one write only, the
- * difference may be an edit by other software.
- */
+/** Learns how a tool prints a rule: as after two writes in a row. After one, it may be an edit by others. */
 function learnRenderings(
   memory: ReconcileState,
   before: UnknownRenderings,

@@ -137,10 +137,7 @@ export function countApiservers(count: number): string {
   return `${count} apiserver${count === 1 ? '' : 's'}`;
 }
 
-/**
- * Whether this node sees that an apiserver serves nobody: it is dead, not ready, or suspected. One whose host is drained on purpose
- * serves. Pure.
- */
+/** Whether this node sees that an apiserver serves nobody. One drained on purpose serves. Pure. */
 export function isDown({ state, isDrained = false, unconfirmedFailure }: Health): boolean {
   return state === 'dead' || (state === 'draining' && !isDrained) || unconfirmedFailure !== undefined;
 }

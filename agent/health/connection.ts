@@ -82,10 +82,7 @@ function isSameHandshake(one: Basis, other: Basis): boolean {
   );
 }
 
-/**
- * All of its connections are made alike. Without credentials vipnat verifies the peer itself: another server's certificate is worth a
- * sentence, a failed handshake is not.
- */
+/** Without credentials vipnat itself verifies the peer: another's certificate is worth a sentence. */
 function createAgent({ authority, credentials }: Basis): Agent {
   const common = { keepAlive: true, maxSockets: 1, maxCachedSessions: 0, ca: authority?.certificates };
   if (credentials === null) return new Agent({ ...common, rejectUnauthorized: false });

@@ -80,10 +80,7 @@ export async function viewTrackFile({ vips, runDir }: Pick<Config, 'vips' | 'run
   return await viewGuard(locateServingFile(runDir), addresses, locateKeepalivedFile(runDir));
 }
 
-/**
- * `status --json`, version 1: what `plan --json` says without the transactions, then how the VIPs are, then `more`. Ends
- * with a newline.
- */
+/** `status --json`, version 1: as `plan --json` without transactions, then how the VIPs are, then `more`. */
 export function formatStatusJson(status: HostStatus, node: string, now: Date, more: object = {}): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);
