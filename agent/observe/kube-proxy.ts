@@ -40,11 +40,8 @@ export function decideProxyMode(result: ProxyModeEvidence): Sourced<FoundProxyMo
   if (isProxyMode(asked)) {
     return { value: asked, seenIn: 'reported at 127.0.0.1:10249' };
   }
-  return (
-    findLive(result) ??
-    findSetUp(result.iptables) ??
-    findEmptied(result.iptables) ?? { value: 'none', seenIn: 'no trace of kube-proxy' }
-  );
+  const found = findLive(result) ?? findSetUp(result.iptables);
+  return found ?? { value: 'none', seenIn: 'no trace of kube-proxy' };
 }
 
 /** Whether kube-proxy's answer names a mode. */
@@ -66,18 +63,12 @@ function findLive(evidence: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
   return unhooked === undefined ? null : toFinding(unhooked);
 }
 
-/** A mode whose chains packets pass, without rules for the Service: before the first update, or without endpoints. */
+/** A mode without rules for the Service: before the first update, or without endpoints. */
 function findSetUp(iptables: readonly IptablesProxyView[]): Sourced<FoundProxyMode> | null {
   const hooked = iptables.find(({ isHooked }) => isHooked);
-  if (hooked === undefined) return null;
-  return {
-    value: hooked.hasIpvsRules ? 'ipvs' : 'iptables',
-    seenIn: 'nat PREROUTING jumps to KUBE-SERVICES',
-  };
-}
-
-/** Chains without rules: somebody flushed the tables, and kube-proxy may take an hour to notice. */
-function findEmptied(iptables: ProxyModeEvidence['iptables']): Sourced<FoundProxyMode> | null {
+  const value = hooked?.hasIpvsRules === true ? 'ipvs' : 'iptables';
+  if (hooked !== undefined) return { value, seenIn: 'nat PREROUTING jumps to KUBE-SERVICES' };
+  // Somebody flushed the tables, and kube-proxy may take an hour to notice.
   if (!iptables.some(({ hasKubeProxyChains }) => hasKubeProxyChains)) return null;
   return { value: 'iptables', seenIn: "kube-proxy's chains exist, but have no rules" };
 }
