@@ -439,10 +439,7 @@ export interface ApiView {
   readonly isCurrent: boolean;
 }
 
-/**
- * The Kubernetes API as a source of apiservers. The agent's is `WatchedApi`, that of a command which reads once
- * `ListedApi`; test/support/fakes/cluster-api.ts has one that tests turn by hand.
- */
+/** The Kubernetes API as a source of apiservers: the agent's is `WatchedApi`, a command's `ListedApi`. */
 export interface ClusterApi {
   /** Called at every sync with the apiservers that may be asked. Answers what the API has reported so far, or null. Never rejects. */
   getView(known: KnownApiservers): ApiView | null | Promise<ApiView | null>;
@@ -460,10 +457,7 @@ export interface FollowedApi extends ClusterApi {
   readonly view: ApiView | null;
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
-  /**
-   * Called with all that this node's probes find down, as text (see `formatEndpoint`), whenever that changes. They are not followed
-   * while others are there.
-   */
+  /** Called with whom this node's probes find down, as text, when that changes: others are followed, if any. */
   setUnhealthy(unwell: ReadonlySet<string>): void;
   /** Ends all work in progress. */
   stop(): void;

@@ -11,8 +11,11 @@ import { readAgentSettings, type Config, type OptionName, optionNames } from '..
 import { quoteWords } from '../lib/text.ts';
 import { findListeningSocket } from '../lib/kernel/host.ts';
 
+/** Where the agent of this network namespace answers commands. Each question at `/drain` makes it read its state folder again. */
+export type AnswerPath = '/activity' | '/api' | '/drain' | '/health' | '/options';
+
 /** Null where no agent runs, or none answers, or what answers is something else. */
-async function ask<T>(path: string, schema: z.ZodMiniType<T>): Promise<T | null> {
+async function ask<T>(path: AnswerPath, schema: z.ZodMiniType<T>): Promise<T | null> {
   return schema.safeParse(await askLockOwner(agentRole, path)).data ?? null;
 }
 
@@ -28,12 +31,9 @@ export const activityAnswer = z.object({
 /** What a running agent does: its writes, its last sync, how long each apiserver has been in its state, and keepalived's instances. */
 export type AgentActivity = z.infer<typeof activityAnswer>;
 
-/** Where the agent of this network namespace reports it. */
-export const activityPath = '/activity';
-
 /** What the running agent has been doing; null when none runs or none answers. */
 export async function askAgentActivity(): Promise<AgentActivity | null> {
-  return await ask(activityPath, activityAnswer);
+  return await ask('/activity', activityAnswer);
 }
 
 /** Answers are checked, because they become rules and any process may hold the agent's socket name. */
@@ -71,15 +71,9 @@ export interface ApiSnapshot extends Pick<ReconcileState, 'proxyOnly'> {
   readonly view: ApiView | null;
 }
 
-/** Where the agent of this network namespace reports what the Kubernetes API has answered. */
-export const apiPath = '/api';
-
-/**
- * What the Kubernetes API has said to the running agent, which may be nothing, so that what is shown is what is done,
- * also while the API is lost. Null when none runs or none answers.
- */
+/** What the API has said to the running agent, so that what is shown is what is done; null without one. */
 export async function askAgentApi(): Promise<ApiSnapshot | null> {
-  return await ask(apiPath, apiAnswer);
+  return await ask('/api', apiAnswer);
 }
 
 function isEndpoint(given: Endpoint): boolean {
@@ -108,12 +102,9 @@ const drainAnswer = z.object({
 /** How it is about the drain of this host. */
 export type DrainState = Readonly<z.infer<typeof drainAnswer>>;
 
-/** Where the agent of this network namespace says whether its host is drained. Each question makes it read its state folder again. */
-export const drainPath = '/drain';
-
 /** What the running agent knows of its host's drain; null when none runs, or one of a version before drains. */
 export async function askAgentDrain(): Promise<DrainState | null> {
-  return await ask(drainPath, drainAnswer);
+  return await ask('/drain', drainAnswer);
 }
 
 const apiserver = z.object({
@@ -128,17 +119,14 @@ const apiserver = z.object({
   isUntried: z.optional(z.boolean()),
 });
 
-/** Where the agent of this network namespace says how it finds the apiservers. */
-export const healthPath = '/health';
-
-/** What the agent answers there: an object from each apiserver's `ADDR:PORT` to its health. */
+/** What the agent answers at `/health`: an object from each apiserver's `ADDR:PORT` to its health. */
 export function toHealthAnswer(health: HealthView): object {
   return Object.fromEntries([...health].map(([text, one]) => [text, toAnswer(one)]));
 }
 
 /** How the running agent finds the apiservers, so that what is shown is what is done; null when none runs or none answers. */
 export async function askAgentHealth(): Promise<HealthView | null> {
-  return await ask(healthPath, healthAnswer);
+  return await ask('/health', healthAnswer);
 }
 
 /** What is made of it. */
@@ -257,10 +245,7 @@ export const optionsAnswer = z.object({ options: z.record(z.string(), texts) });
 /** Option to its values, each as its flag takes it. What they mean is not checked yet. */
 export type AgentOptions = Readonly<Record<string, readonly string[]>>;
 
-/** Where the agent of this network namespace reports its configuration. */
-export const optionsPath = '/options';
-
-/** What the agent answers there: no secret, and no path to one. */
+/** What the agent answers at `/options`: no secret, and no path to one. */
 export function toOptionsAnswer(config: Config): { readonly options: AgentOptions } {
   return { options: Object.fromEntries(sharedNames.map((name) => [name, toTexts(config, name)])) };
 }
@@ -283,7 +268,7 @@ async function askAgentOptions(): Promise<OptionsAnswer> {
   if (before === null) return { kind: 'nobody' };
   if (before === undefined || !isTrusted(before.userId)) return { kind: 'untrusted' };
   const agent = readOwnerInfo(await askLockOwner(agentRole, '/'));
-  const { options = null } = (await ask(optionsPath, optionsAnswer)) ?? {};
+  const { options = null } = (await ask('/options', optionsAnswer)) ?? {};
   const after = await findListeningSocket(agentRole.socketName).catch(() => null);
   if (after?.inode !== before.inode || agent === null || options === null) return { kind: 'unresponsive' };
   return { kind: 'details', options, agent };

@@ -15,10 +15,7 @@ interface SwitchingPorts {
   readonly budget: { waitToSwitch(family: Family): number; noteSwitch(family: Family): void };
 }
 
-/**
- * Switches on what is off, where that is wanted. Answers the memory for another reading, or null when the sync that
- * found it still holds. Never rejects.
- */
+/** Switches on what is off. Answers memory for another reading; null if the sync holds. Never rejects. */
 export async function switchOnForwarding(
   ports: SwitchingPorts,
   missing: readonly MissingSwitch[],

@@ -162,10 +162,7 @@ export class LocalClients implements Partial<LoopObserver> {
     this.#settings = settings;
   }
 
-  /**
-   * By address, of IPv4 VIPs that this host holds: the source of its own connections to it, as last read. Empty where that
-   * failed.
-   */
+  /** By VIP address: the source of this host's own connections to it, as last read. Empty where that failed. */
   get sources(): ReadonlyMap<string, string> {
     return this.#sources;
   }

@@ -19,16 +19,7 @@ import { Agent, type AgentPorts } from './agent.ts';
 import { askProxyMode, createProxyAbsence } from './observe/kube-proxy.ts';
 import { readListeningAddresses, readRights } from '../lib/kernel/host.ts';
 import { askDuplicateOwner } from '../lib/kernel/addresses.ts';
-import {
-  drainPath,
-  healthPath,
-  toHealthAnswer,
-  apiPath,
-  activityPath,
-  optionsPath,
-  toOptionsAnswer,
-  askAgentActivity,
-} from './ask.ts';
+import { type AnswerPath, toHealthAnswer, toOptionsAnswer, askAgentActivity } from './ask.ts';
 import { type Page, StatusServer } from '../lib/http/pages.ts';
 import { formatEndpoint, type Endpoint } from '../lib/net.ts';
 import { noApi, ApiLog, WatchedApi } from './api.ts';
@@ -54,10 +45,7 @@ import type { ForwardingListener } from './report/events.ts';
 import type { planOffline } from './decide/mode.ts';
 import { type HostStatus, readLiveDetails, toHostStatus, viewTrackFile } from './report/status.ts';
 
-/**
- * The agent: runs until SIGTERM or SIGINT. While another agent runs on this host it waits for that one to end. The rules stay
- * when it ends (I8); only `cleanup` removes them.
- */
+/** The agent, until SIGTERM or SIGINT. It waits for another one on this host to end. The rules stay (I8). */
 export async function runAgent(config: Config): Promise<number> {
   // A process gets no right back that it lacks: the agent would wait for ever, and balance nothing.
   if (!(await readRights()).hasNetAdmin)
@@ -128,7 +116,7 @@ async function serve(
   };
   const agent = new Agent(ports, config, memory);
   loop.behindMs = () => agent.behindMs;
-  for (const [path, answer] of listAnswers(agent, config)) answers.set(path, answer);
+  for (const [path, answer] of Object.entries(listAnswers(agent, config))) answers.set(path, answer);
   const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });
   const server = pages && createServer(config, pages, { logger, warn });
   try {
@@ -153,14 +141,14 @@ interface Beginning extends WaitingAgent {
 }
 
 /** What commands ask of it. */
-function listAnswers(agent: Agent, config: Config): readonly (readonly [string, () => object])[] {
-  return [
-    [drainPath, () => agent.checkDrain()],
-    [healthPath, () => toHealthAnswer(agent.health)],
-    [apiPath, () => agent.apiReport],
-    [activityPath, () => agent.activity],
-    [optionsPath, () => toOptionsAnswer(config)],
-  ];
+function listAnswers(agent: Agent, config: Config): Readonly<Record<AnswerPath, () => object>> {
+  return {
+    '/drain': () => agent.checkDrain(),
+    '/health': () => toHealthAnswer(agent.health),
+    '/api': () => agent.apiReport,
+    '/activity': () => agent.activity,
+    '/options': () => toOptionsAnswer(config),
+  };
 }
 
 /** The server of `--listen`; null where it is off. */

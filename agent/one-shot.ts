@@ -15,7 +15,7 @@ import { createEndpointStore, recallApiservers } from './state.ts';
 import { type ClusterApi, noApi, ListedApi } from './api.ts';
 import { VipnatError } from '../lib/errors.ts';
 import type { Plan, TablePlan } from '../lib/dialect.ts';
-import { type Endpoint, type Family, formatEndpoint } from '../lib/net.ts';
+import { type Endpoint, type Family, formatEndpoint, includesEndpoint } from '../lib/net.ts';
 import type { OwnerInfo } from '../lib/http/singleton.ts';
 import { type Ruleset, isOwnChain, parseRule } from '../lib/iptables/rules.ts';
 import type { NftRuleset } from '../lib/nft/table.ts';
@@ -259,15 +259,11 @@ export function findUntracked(
   const written = seen.flatMap((ruleset) =>
     ruleset.dialect === 'nftables' ? readNftVips(ruleset) : readIptablesVips(ruleset),
   );
-  const textToVip = new Map(written.map((vip) => [formatEndpoint(vip), vip]));
-  const named = vips?.map(formatEndpoint);
-  const all = [...textToVip].map(([text, vip]) => ({ vip, goes: named?.includes(text) ?? true }));
-  const tracked = new Set([
-    ...translated,
-    ...all.filter(({ goes }) => !goes).map(({ vip }) => vip.family),
-    ...seen.filter(translatesForOthers).map(({ family }) => family),
-  ]);
-  return all.filter(({ vip, goes }) => goes && !tracked.has(vip.family)).map(({ vip }) => vip);
+  const all = [...new Map(written.map((vip) => [formatEndpoint(vip), vip])).values()];
+  const stays = (vip: Endpoint) => vips !== null && !includesEndpoint(vips, vip);
+  const others = [...all.filter(stays), ...seen.filter(translatesForOthers)];
+  const tracked = new Set([...translated, ...others.map(({ family }) => family)]);
+  return all.filter((vip) => !stays(vip) && !tracked.has(vip.family));
 }
 
 function translatesForOthers(ruleset: Ruleset | NftRuleset): boolean {

@@ -207,10 +207,7 @@ export interface ReconcileInput extends Pick<
   readonly open?: ReadonlySet<string> | null | undefined;
 }
 
-/**
- * From what was seen to what to write: decide, plan. Pure: the loop, `plan`, `check` and `run --once` all go
- * through here, so what is shown is what is done.
- */
+/** From what was seen to what to write. Pure: all commands and the loop use it, so what is shown is done. */
 export function assess(input: ReconcileInput, config: Config): Assessment {
   const { observation, localRoutes, candidates, health, memory } = input;
   // Once for all VIPs: without another source, the rules of all of them are read for it.

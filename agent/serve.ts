@@ -140,10 +140,7 @@ function describeOther(pod: string | null): string {
   return `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
 }
 
-/**
- * Makes a reading cheap for many callers: while one is in progress, and for so long after it began, all get that one. One
- * that failed is not kept.
- */
+/** Makes a reading cheap: all who ask while it is in progress or fresh get the same. No failed one is kept. */
 export function shareReading<T>(
   read: () => Promise<T>,
   { clock, freshMs }: { readonly clock: Clock; readonly freshMs: number },

@@ -51,21 +51,6 @@ export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
   );
 }
 
-/**
- * Learns how this version of a tool prints a rule: as it did after two writes in a row. After one write only, the
- * difference may be an edit by other software.
- */
-function learnRenderings(
-  memory: ReconcileState,
-  before: UnknownRenderings,
-  now: UnknownRenderings,
-): ReconcileState {
-  const confirmed = [...now].filter(([key, printed]) => before.get(key) === printed);
-  return confirmed.length === 0
-    ? memory
-    : { ...memory, renderings: new Map([...memory.renderings, ...confirmed]) };
-}
-
 /** A tool may need two writes until its print is known. */
 const maxUnverifiedWrites = 3;
 
@@ -101,9 +86,11 @@ export class UnverifiedWrites {
     if (!this.#isFresh) return memory;
     this.#isFresh = false;
     const now = findUnknownRenderings(plan);
-    const learnt = learnRenderings(memory, this.#unknownRenderings, now);
+    // After one write only, the difference may be an edit by other software.
+    const confirmed = [...now].filter(([key, printed]) => this.#unknownRenderings.get(key) === printed);
     this.#unknownRenderings = now;
-    return learnt;
+    if (confirmed.length === 0) return memory;
+    return { ...memory, renderings: new Map([...memory.renderings, ...confirmed]) };
   }
 }
 

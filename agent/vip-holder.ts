@@ -71,14 +71,12 @@ function isOnLink({ device }: Pick<LocalAddress, 'device'>): boolean {
 
 /** The dependencies of asking. */
 export interface GivenUpVipsPorts {
-  /** Asks the link of a device which other host has an address. */
   readonly askLink: AskDuplicateOwner;
   readonly clock: Clock;
   /** Called with the address of a VIP that nobody has, for as long as this stays followed once at most. */
   readonly onVacant: (vip: string) => void;
 }
 
-/** What counts of a sync. */
 type SeenVips = Pick<Assessment, 'decisions' | 'observation'>;
 
 /** keepalived gives a VIP up immediately. */
@@ -330,7 +328,7 @@ interface Held {
   readonly device: string;
   /** When it is asked for next, by the Clock. */
   nextAt: number;
-  /** How many answers in a row say other than `rival`. */
+  /** How many answers in a row say other than `duplicateMac`. */
   row: number;
   duplicateMac: string | null;
 }

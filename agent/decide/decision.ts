@@ -137,10 +137,7 @@ export function countApiservers(count: number): string {
   return `${count} apiserver${count === 1 ? '' : 's'}`;
 }
 
-/**
- * Whether this node sees that an apiserver serves nobody: it is dead, not ready, or suspected. One whose host is drained on purpose
- * serves. Pure.
- */
+/** Whether this node sees that an apiserver serves nobody. One drained on purpose serves. Pure. */
 export function isDown({ state, isDrained = false, unconfirmedFailure }: Health): boolean {
   return state === 'dead' || (state === 'draining' && !isDrained) || unconfirmedFailure !== undefined;
 }
@@ -164,10 +161,7 @@ export interface VipState {
   readonly isBypass: boolean;
 }
 
-/**
- * What one sync leaves for the next: of the Service default/kubernetes, and of this host. Small on purpose: an agent that lost it decides
- * the same within two syncs (I4). Never changed in place.
- */
+/** What a sync leaves for the next, never changed in place. Without it two syncs decide the same (I4). */
 export interface ReconcileState extends ServiceState {
   /** By VIP text. */
   readonly vips: ReadonlyMap<string, VipState>;

@@ -208,10 +208,7 @@ function listProbed({ family }: Pick<Endpoint, 'family'>, view: HealthView) {
   });
 }
 
-/**
- * Chooses a VIP's mode: from top to bottom of the table, the first that is possible, or the one that is configured. Where
- * none is possible, the mode is passthrough. Pure and total (I3).
- */
+/** A VIP's mode: the first possible one of the table, or the configured one, else passthrough. Pure (I3). */
 export function decide(facts: VipFacts): Decision {
   const { mode, method = 'random', proxyMode, closedSwitch } = facts;
   if (closedSwitch !== null) return leave(facts, `IP forwarding is off (${closedSwitch} is 0)`);
@@ -392,7 +389,7 @@ export interface ModeEntry {
   readonly describe: (decision: Decision) => string;
 }
 
-const nowhere: Route = { kind: 'translate', backends: [], affinitySeconds: null };
+const nowhere = { kind: 'translate', backends: [], affinitySeconds: null } as const;
 
 /** All modes, each before those that are taken only where it is not possible: the table of docs/design.md. */
 export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
@@ -412,14 +409,10 @@ export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
     choose: (facts) => followPath(facts, 'cluster-ip', facts.virtualServer),
     follows: 'ipvs',
     needs: 'clusterIp',
-    toRoute: ({ vip: { family }, clusterIp: address }) => {
-      if (address === null) return nowhere;
-      return {
-        kind: 'translate',
-        backends: [{ family, address, port: kubernetesService.port }],
-        affinitySeconds: null,
-      };
-    },
+    toRoute: ({ vip: { family }, clusterIp: address }) =>
+      address === null
+        ? nowhere
+        : { ...nowhere, backends: [{ family, address, port: kubernetesService.port }] },
     name: ({ mode }) => mode,
     describe: ({ clusterIp }) => `goes to kube-proxy's virtual server ${clusterIp ?? ''}`,
   },

@@ -48,10 +48,7 @@ export function plan(
   return { tables, transactions: toTransactions(tables) };
 }
 
-/**
- * What removes some virtual IPs from the rulesets that were read, and nothing else: the other VIPs' rules, and the hooks that
- * they need, stay. Pure and total.
- */
+/** What removes some VIPs from these rulesets; what others need, hooks too, stays. Pure and total. */
 export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
   const tables = seen.flatMap((ruleset): TablePlan[] => {
     const { family } = ruleset;

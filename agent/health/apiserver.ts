@@ -209,17 +209,11 @@ export interface Apiserver {
   openPingConnection(endpoint: Endpoint, listener: PingListener): PingConnection;
 }
 
-/**
- * One kept-alive TLS connection to one apiserver. A question makes it again after its end, and where the CA, the clock or the
- * credentials of this host are no longer those of its handshake.
- */
+/** A kept-alive TLS connection. A question makes it again where it ended or its handshake is outdated. */
 export interface HeldConnection {
   /** Whether it is up now. */
   readonly isOpen: boolean;
-  /**
-   * Asks GET /readyz. One question at a time. Never rejects; answers after the limit at the latest, and after twice the limit
-   * where a connection has to be made first.
-   */
+  /** Asks GET /readyz, one at a time. Never rejects; ends by the limit, by twice that where it connects. */
   ask(limitMs: number): Promise<ReadyzOutcome>;
   /** Ends it for good; `onClose` is not called for that, nor for a question that was given up. */
   close(): void;
@@ -261,10 +255,7 @@ const limits = {
 
 type Limited = keyof typeof limits;
 
-/**
- * Limits what is sent to one apiserver (I13). Every sender asks here first. The budget outlives its prober: a new prober
- * for the same apiserver continues with what is left.
- */
+/** Limits what is sent to one apiserver (I13): ask first. A new prober goes on with what is left. */
 export class ProbeBudget {
   /** When the last ones were begun, oldest first. */
   readonly #kindToTimes = new Map<Limited, readonly number[]>();

@@ -82,10 +82,7 @@ function isSameHandshake(one: Basis, other: Basis): boolean {
   );
 }
 
-/**
- * All of its connections are made alike. Without credentials vipnat verifies the peer itself: another server's certificate is worth a
- * sentence, a failed handshake is not.
- */
+/** Without credentials vipnat itself verifies the peer: another's certificate is worth a sentence. */
 function createAgent({ authority, credentials }: Basis): Agent {
   const common = { keepAlive: true, maxSockets: 1, maxCachedSessions: 0, ca: authority?.certificates };
   if (credentials === null) return new Agent({ ...common, rejectUnauthorized: false });
@@ -101,8 +98,7 @@ function describeDistrust(socket: unknown, { authority }: Basis): string | null 
   if (authority === null || !(socket instanceof TLSSocket)) return null;
   // Node has a code here, whatever its types say; null before the end of a handshake.
   const code: unknown = socket.authorizationError;
-  if (typeof code !== 'string') return null;
-  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return null;
+  if (typeof code !== 'string' || code === 'ERR_TLS_CERT_ALTNAME_INVALID') return null;
   return dateCodes.has(code)
     ? `its certificate is not valid at the time that this node's clock tells (${code})`
     : `its certificate is not signed by the CA in ${authority.file} (${code})`;

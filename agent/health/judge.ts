@@ -116,10 +116,7 @@ function judgeDrain(
     : enter({ ...one, unconfirmedFailure: null }, { state: 'draining', reason }, now);
 }
 
-/**
- * Whether a corroborating apiserver recovered. One first probed after the failure began, such as a fallback endpoint, may have
- * been healthy throughout.
- */
+/** Whether one of these recovered: one first probed after the failure began may have been well throughout. */
 function isRecovery(
   { unconfirmedFailure }: EndpointHealth,
   corroborating: readonly EndpointHealth[],
@@ -377,10 +374,7 @@ function isUnanswering(history: ProbeHistory): boolean {
   return history.consecutiveTimeouts >= timeoutsToUnresponsive && !answersOnOpen(history);
 }
 
-/**
- * Whether only new connections vanish: a connection table that is full drops them here, and a firewall anywhere. What
- * is open lives. Pure.
- */
+/** Whether only new connections vanish, in a full connection table or a firewall, and open ones live. Pure. */
 function answersOnOpen({ consecutiveTimeouts, unanswered, answeredAt, troubleSince }: ProbeHistory): boolean {
   return consecutiveTimeouts > 0 && unanswered === 0 && answeredAt >= troubleSince;
 }

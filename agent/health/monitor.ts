@@ -43,15 +43,11 @@ export async function probeOnce(
     /** As the agent's next sync would: only now it is known whether anybody else is to be probed. */
     function goOn(): void {
       cancel();
-      if (!hasReserve) {
-        monitor.watch(watched);
-        hasReserve = monitor.hasReserve;
-        if (hasReserve) {
-          cancel = clock.schedule(maxWaitMs, finish);
-          return;
-        }
-      }
-      finish();
+      const hadReserve = hasReserve;
+      if (!hadReserve) monitor.watch(watched);
+      hasReserve = monitor.hasReserve;
+      if (hasReserve && !hadReserve) cancel = clock.schedule(maxWaitMs, finish);
+      else finish();
     }
 
     function finish(): void {

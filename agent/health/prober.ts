@@ -96,10 +96,7 @@ export class Prober {
     void this.#ask();
   }
 
-  /**
-   * Has /readyz asked no earlier than at a time of the past: now instead of in up to a second, or after the question in
-   * progress. One that was asked since then will do.
-   */
+  /** Has /readyz asked no earlier than then: now or after the question in progress. One since then will do. */
   askSince(since: number): void {
     if (this.#isStopped || this.#askedAt >= since) return;
     this.#wantedSince = since;

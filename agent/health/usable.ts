@@ -63,10 +63,7 @@ export interface Health {
   readonly unconfirmedFailure?: string | undefined;
   /** Why its good answers say only that its process lives: one phrase for people. Left out where they say that it is ready. */
   readonly livenessOnly?: string | undefined;
-  /**
-   * Whether its host has not answered for a second, and it is kept in use because no other host answers
-   * either: this side's fault. False when left out.
-   */
+  /** Kept in use without an answer for a second, as no other host answers either. False when left out. */
   readonly isUnresponsive?: boolean | undefined;
   /** Whether it has not answered for so long that its host, or the path to it, is gone (docs/adr/0032). False when left out. */
   readonly isLost?: boolean | undefined;

@@ -40,11 +40,8 @@ export function decideProxyMode(result: ProxyModeEvidence): Sourced<FoundProxyMo
   if (isProxyMode(asked)) {
     return { value: asked, seenIn: 'reported at 127.0.0.1:10249' };
   }
-  return (
-    findLive(result) ??
-    findSetUp(result.iptables) ??
-    findEmptied(result.iptables) ?? { value: 'none', seenIn: 'no trace of kube-proxy' }
-  );
+  const found = findLive(result) ?? findSetUp(result.iptables);
+  return found ?? { value: 'none', seenIn: 'no trace of kube-proxy' };
 }
 
 /** Whether kube-proxy's answer names a mode. */
@@ -55,8 +52,8 @@ export function isProxyMode(answer: string | null): answer is Exclude<FoundProxy
 /** A mode whose rules for the Service are there. */
 function findLive(evidence: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
   const { iptables, hasIpvsServer, hasNftEntryRule } = evidence;
-  const hooked = iptables.find(({ isHooked, entryRule }) => isHooked && entryRule !== null);
-  if (hooked !== undefined) return toFinding(hooked);
+  const alive = iptables.find(isAlive);
+  if (alive !== undefined) return toFinding(alive);
   if (hasNftEntryRule) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };
   // keepalived and others have virtual servers too: kube-proxy's come with rules of its own.
   if (hasIpvsServer && iptables.some(({ hasIpvsRules }) => hasIpvsRules)) {
@@ -66,20 +63,19 @@ function findLive(evidence: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
   return unhooked === undefined ? null : toFinding(unhooked);
 }
 
-/** A mode whose chains packets pass, without rules for the Service: before the first update, or without endpoints. */
+/** A mode without rules for the Service: before the first update, or without endpoints. */
 function findSetUp(iptables: readonly IptablesProxyView[]): Sourced<FoundProxyMode> | null {
   const hooked = iptables.find(({ isHooked }) => isHooked);
-  if (hooked === undefined) return null;
-  return {
-    value: hooked.hasIpvsRules ? 'ipvs' : 'iptables',
-    seenIn: 'nat PREROUTING jumps to KUBE-SERVICES',
-  };
-}
-
-/** Chains without rules: somebody flushed the tables, and kube-proxy may take an hour to notice. */
-function findEmptied(iptables: ProxyModeEvidence['iptables']): Sourced<FoundProxyMode> | null {
+  const value = hooked?.hasIpvsRules === true ? 'ipvs' : 'iptables';
+  if (hooked !== undefined) return { value, seenIn: 'nat PREROUTING jumps to KUBE-SERVICES' };
+  // Somebody flushed the tables, and kube-proxy may take an hour to notice.
   if (!iptables.some(({ hasKubeProxyChains }) => hasKubeProxyChains)) return null;
   return { value: 'iptables', seenIn: "kube-proxy's chains exist, but have no rules" };
+}
+
+/** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
+export function isAlive({ isHooked, entryRule }: IptablesProxyView): boolean {
+  return isHooked && entryRule !== null;
 }
 
 function toFinding({ entryRule }: IptablesProxyView): Sourced<FoundProxyMode> {
@@ -92,10 +88,7 @@ const urls = ['http://127.0.0.1:10249/proxyMode', 'http://[::1]:10249/proxyMode'
 /** On loopback an answer takes a millisecond, and one that hangs must not hold up a sync; the longest true one is `nftables`. */
 const modeLimits = { limitMs: 250, maxLength: 64 };
 
-/**
- * Asks kube-proxy for its effective mode: the word it answers, trimmed and not checked, or null when nobody
- * answers in time. Never throws. Source: cmd/kube-proxy/app, handler /proxyMode.
- */
+/** kube-proxy's own word for its mode (cmd/kube-proxy/app), unchecked; null without an answer. Never throws. */
 export async function askProxyMode(): Promise<string | null> {
   for (const url of urls) {
     const answer = await askLoopback(url, modeLimits);

@@ -32,7 +32,13 @@ import {
 import { type ServiceServer, parseIpvs } from '../../lib/kube-proxy/ipvs.ts';
 import { type NftRuleset, parseNftTable } from '../../lib/nft/table.ts';
 import type { Sourced } from '../../lib/text.ts';
-import { type FoundProxyMode, decideProxyMode, isProxyMode, findKubernetesServer } from './kube-proxy.ts';
+import {
+  type FoundProxyMode,
+  decideProxyMode,
+  isAlive,
+  isProxyMode,
+  findKubernetesServer,
+} from './kube-proxy.ts';
 import {
   chooseIptablesDialect,
   chooseDialect,
@@ -188,11 +194,6 @@ export function findProxyPart(
 function findLiveBackends(views: readonly IptablesProxyView[]): IptablesProxyView['backends'] {
   const live = views.filter(({ backends }) => backends !== null);
   return (live.find(({ isHooked }) => isHooked) ?? live[0])?.backends ?? null;
-}
-
-/** Rules that packets get to and that lead to the service: they come first, whatever is in nftables. */
-function isAlive({ isHooked, entryRule }: IptablesProxyView): boolean {
-  return isHooked && entryRule !== null;
 }
 
 function viewFamily(

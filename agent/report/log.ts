@@ -13,10 +13,7 @@ import { describeDrift, type Plan, isOutdated } from '../../lib/dialect.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { isBalanced } from '../../config/options.ts';
 
-/**
- * What became of one apiserver's health, as log lines: one for each fall and return, the steps between only at level
- * debug. Falls and returns become events too.
- */
+/** One apiserver's health as log lines and events: each fall and return; the steps between at level debug. */
 export class HealthLog {
   readonly #logger: Logger;
   readonly #events: EventRecorder;
@@ -136,18 +133,20 @@ const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
 /** A rule conflict is over after so long without a repair. */
 const peaceMs = 60_000;
 
+interface ConflictPorts {
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly events: EventRecorder;
+}
+
 /** A conflict with another program that undoes what vipnat does, as the log reports it: one error line until it is over (I9). */
 class RuleConflict {
-  readonly #logger: Logger;
-  readonly #clock: Clock;
-  readonly #events: EventRecorder;
+  readonly #ports: ConflictPorts;
   #isOn = false;
   #lastRepair = 0;
 
-  constructor({ logger, clock, events }: { logger: Logger; clock: Clock; events: EventRecorder }) {
-    this.#logger = logger;
-    this.#clock = clock;
-    this.#events = events;
+  constructor(ports: ConflictPorts) {
+    this.#ports = ports;
   }
 
   get isOn(): boolean {
@@ -156,7 +155,7 @@ class RuleConflict {
 
   /** To be called after a repair. */
   noteRepair(): void {
-    this.#lastRepair = this.#clock.now();
+    this.#lastRepair = this.#ports.clock.now();
   }
 
   /** To be called when a repair is postponed, as there were too many. Says what happened and what comes next, once in a conflict. */
@@ -164,16 +163,16 @@ class RuleConflict {
     this.noteRepair();
     if (this.#isOn) return;
     this.#isOn = true;
-    this.#logger.error(`${what}. ${next}`, fields);
-    this.#events.record('RuleConflict', what);
+    this.#ports.logger.error(`${what}. ${next}`, fields);
+    this.#ports.events.record('RuleConflict', what);
   }
 
   /** To be called when nothing needs a repair. */
   endAfterPeace(): void {
-    if (!this.#isOn || this.#clock.now() - this.#lastRepair < peaceMs) return;
+    if (!this.#isOn || this.#ports.clock.now() - this.#lastRepair < peaceMs) return;
     const line = `no program has undone vipnat's rules for ${peaceMs / 1000} s`;
-    this.#logger.info(line);
-    this.#events.record('RulesUncontested', line);
+    this.#ports.logger.info(line);
+    this.#ports.events.record('RulesUncontested', line);
     this.#isOn = false;
   }
 }

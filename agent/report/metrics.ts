@@ -128,9 +128,7 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
     sample('vipnat_state_file_current', {}, state.isSaved),
     sample('vipnat_host_drained', {}, state.drain.since !== null),
     sample('vipnat_host_drained_vip_stays', {}, state.drain.vipStaysSince !== null),
-    ...(lastSync === null
-      ? []
-      : lastSync.assessment.decisions.flatMap((one) => listVipHolderSamples(one, state))),
+    ...(lastSync?.assessment.decisions ?? []).flatMap((one) => listVipHolderSamples(one, state)),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
       ? []

@@ -59,17 +59,13 @@ export async function readLiveDetails(
   kernel: Pick<Kernel, 'countFlows'>,
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
+  const file = locateKeepalivedFile(runDir);
   const [flows, keepalived] = await Promise.all([
     // Where connections cannot be counted, all else is reported.
     Promise.all(
       vips.map(async (vip) => [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)] as const),
     ),
-    Promise.all(
-      vips.map(
-        async ({ address }) =>
-          [address, await findKeepalived(address, locateKeepalivedFile(runDir))] as const,
-      ),
-    ),
+    Promise.all(vips.map(async ({ address }) => [address, await findKeepalived(address, file)] as const)),
   ]);
   return { flows: new Map(flows), keepalived: new Map(keepalived) };
 }
@@ -80,10 +76,7 @@ export async function viewTrackFile({ vips, runDir }: Pick<Config, 'vips' | 'run
   return await viewGuard(locateServingFile(runDir), addresses, locateKeepalivedFile(runDir));
 }
 
-/**
- * `status --json`, version 1: what `plan --json` says without the transactions, then how the VIPs are, then `more`. Ends
- * with a newline.
- */
+/** `status --json`, version 1: as `plan --json` without transactions, then how the VIPs are, then `more`. */
 export function formatStatusJson(status: HostStatus, node: string, now: Date, more: object = {}): string {
   const { agent, assessment } = status;
   const host = toHostAnswer(assessment, node);

@@ -3,7 +3,7 @@ import { acquireRole, agentRole, findLockOwner } from '../../../lib/http/singlet
 import { VipnatError } from '../../../lib/errors.ts';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
-import { askAgentHealth, askAgentApi, healthPath, toHealthAnswer, apiPath } from '../../../agent/ask.ts';
+import { askAgentHealth, askAgentApi, toHealthAnswer } from '../../../agent/ask.ts';
 import { type ServerResponse, createServer as createHttpServer } from 'node:http';
 
 const info = { version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' };
@@ -58,8 +58,8 @@ const health = new Map([
   ['10.0.0.11:6443', { state: 'dead', reason: 'refused', staleConnections: 'none' } as const],
 ]);
 const answers = [
-  [healthPath, () => toHealthAnswer(health)],
-  [apiPath, () => ({ view, proxyOnly })],
+  ['/health', () => toHealthAnswer(health)],
+  ['/api', () => ({ view, proxyOnly })],
 ] as const;
 const releaseProbing = await acquireRole(agentRole, info, new Map(answers));
 const probing = {

@@ -1,6 +1,7 @@
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { fc } from '../../support/random/fc.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { notifyAll } from '../../../agent/agent.ts';
 import { LocalClients } from '../../../agent/local-clients.ts';
 import { expect, test } from '@jest/globals';
 import { forAll } from './for-all.ts';
@@ -19,22 +20,10 @@ const step = fc.oneof(
 class World {
   readonly kernel = new FakeKernel();
   #clients: LocalClients | null = null;
-  readonly #nothing = () => undefined;
 
   /** Lets an agent begin, or look again. */
   async look(): Promise<void> {
-    this.#clients ??= new LocalClients(
-      {
-        kernel: this.kernel,
-        report: {
-          sourceRouteChanged: this.#nothing,
-          ownConnectionsEnded: this.#nothing,
-          localClientsKept: this.#nothing,
-          localClientsNotKept: this.#nothing,
-        },
-      },
-      config,
-    );
+    this.#clients ??= new LocalClients({ kernel: this.kernel, report: notifyAll([]) }, config);
     this.#clients.synced();
     await new Promise((resolve) => setImmediate(resolve));
   }

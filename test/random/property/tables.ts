@@ -52,16 +52,12 @@ function printOursInIptables(kernel: FakeKernel): string[] {
 
 /** One table of a source, rules and chains of everybody. */
 export const printTable = (kernel: FakeKernel, source: Source, table: string): string[] =>
-  printWhere(
-    kernel,
-    () => true,
-    () => true,
-  ).filter((line) => line.startsWith(nameChain(source, table, '')));
+  printWhere(kernel).filter((line) => line.startsWith(nameChain(source, table, '')));
 
 function printWhere(
   kernel: FakeKernel,
-  hasChain: (chain: PrintedChain) => boolean,
-  hasRule: (rule: string) => boolean,
+  hasChain: (chain: PrintedChain) => boolean = () => true,
+  hasRule: (rule: string) => boolean = () => true,
 ): string[] {
   return sources.flatMap((source) =>
     listChains(kernel, source)

@@ -42,35 +42,33 @@ function raceNft(kernel: FakeKernel, { family, input }: Transaction): void {
   else if (input !== '') kernel.runNft(`add table ${table}\nadd chain ${table} prerouting`);
 }
 
-describe('a write that a stranger comes before', () => {
-  test('leaves each table as it was or as wanted, never half of it (I6), and the next looks get there', async () => {
-    let lost = 0;
-    const runs = chooseRuns(300);
-    await forAll(
-      { runs: 300 },
-      [history, answer, config, fc.nat({ max: 20 })],
-      async (events, word, wanted, at) => {
-        const kernel = createKernel(events);
-        const ports = createPorts(kernel, word);
-        const outcome = await writeDuringRace(kernel, await observeAndAssess(ports, wanted, emptyState), at);
-        if (outcome !== null) {
-          lost += 1;
-          const now = printTables(kernel, outcome.transaction);
-          for (const table of tables) {
-            expect([outcome.before, outcome.wanted].map((state) => state[table])).toContainEqual(now[table]);
-          }
+test('a write that a stranger comes before leaves each table as it was or as wanted, never half of it (I6), and the next looks get there', async () => {
+  let lost = 0;
+  const runs = chooseRuns(300);
+  await forAll(
+    { runs: 300 },
+    [history, answer, config, fc.nat({ max: 20 })],
+    async (events, word, wanted, at) => {
+      const kernel = createKernel(events);
+      const ports = createPorts(kernel, word);
+      const outcome = await writeDuringRace(kernel, await observeAndAssess(ports, wanted, emptyState), at);
+      if (outcome !== null) {
+        lost += 1;
+        const now = printTables(kernel, outcome.transaction);
+        for (const table of tables) {
+          expect([outcome.before, outcome.wanted].map((state) => state[table])).toContainEqual(now[table]);
         }
+      }
 
-        const foreign = printForeign(kernel);
-        await converge(kernel, async () => (await observeAndAssess(ports, wanted, emptyState)).plan);
-        expect((await observeAndAssess(ports, wanted, emptyState)).plan.tables).toEqual([]);
-        expect(printForeign(kernel)).toEqual(foreign);
-        expect(kernel.breaches).toEqual([]);
-      },
-    );
-    // Without races that are lost nothing was tested.
-    expect(lost).toBeGreaterThan(runs / 15);
-  });
+      const foreign = printForeign(kernel);
+      await converge(kernel, async () => (await observeAndAssess(ports, wanted, emptyState)).plan);
+      expect((await observeAndAssess(ports, wanted, emptyState)).plan.tables).toEqual([]);
+      expect(printForeign(kernel)).toEqual(foreign);
+      expect(kernel.breaches).toEqual([]);
+    },
+  );
+  // Without races that are lost nothing was tested.
+  expect(lost).toBeGreaterThan(runs / 15);
 });
 
 type Tables = Readonly<Record<(typeof tables)[number], readonly string[]>>;

@@ -65,7 +65,7 @@ test('what the API lists and no apiserver can be at gets no connection, and is s
 describe('the reason', () => {
   const said = (more: Partial<ApiView> = {}): ClusterApi => ({
     getView: () => ({
-      endpoints: { ipv4: { value: masters.map((text) => toEndpoint(text)), seenIn: source } },
+      endpoints: { ipv4: { value: masters.map(toEndpoint), seenIn: source } },
       clusterIps: {},
       affinitySeconds: null,
       refused: [],
@@ -243,10 +243,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 /** One that a command asks. */
-function createListedApi(clock = new FakeClock()): {
-  api: ListedApi;
-  known: Parameters<ListedApi['getView']>[0];
-} {
+function createListedApi(clock = new FakeClock()) {
   const access = accessByVip(certificates().authority);
   const route = new ApiRoute(() => Promise.resolve(access), [toEndpoint(`${vips.ipv4}:6443`)]);
   const onProblem = ({ message }: Error) => problems.push(message);

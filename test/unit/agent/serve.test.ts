@@ -54,23 +54,21 @@ describe('/healthz', () => {
   });
 });
 
-describe('/readyz', () => {
-  test('waits for the rules to be right for the first time, and stays ok whatever fails then', async () => {
-    const clock = new FakeClock();
-    const kernel = new FakeKernel(clock);
-    for (let count = 0; count < 3; count += 1) kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
-    const world = startAgent({ clock, kernel });
-    const ask = createAgentPages(world);
-    expect(await ask('/readyz')).toBe('503 not ready: the first sync has not ended yet\n');
-    await clock.advance(1);
-    expect(await ask('/readyz')).toBe('503 not ready: nft failed as the test asked\n');
-    await clock.advance(2000);
-    expect(await ask('/readyz')).toBe('200 ok\n');
-    kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
-    kernel.trigger('ipvs');
-    await clock.advance(50);
-    expect(await ask('/readyz')).toBe('200 ok\n');
-  });
+test('/readyz waits for the rules to be right for the first time, and stays ok whatever fails then', async () => {
+  const clock = new FakeClock();
+  const kernel = new FakeKernel(clock);
+  for (let count = 0; count < 3; count += 1) kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+  const world = startAgent({ clock, kernel });
+  const ask = createAgentPages(world);
+  expect(await ask('/readyz')).toBe('503 not ready: the first sync has not ended yet\n');
+  await clock.advance(1);
+  expect(await ask('/readyz')).toBe('503 not ready: nft failed as the test asked\n');
+  await clock.advance(2000);
+  expect(await ask('/readyz')).toBe('200 ok\n');
+  kernel.faults.failNext({ tool: 'nft', code: 'TOOL_MISSING' });
+  kernel.trigger('ipvs');
+  await clock.advance(50);
+  expect(await ask('/readyz')).toBe('200 ok\n');
 });
 
 describe('a probe that names its pod', () => {
@@ -92,13 +90,11 @@ describe('a probe that names its pod', () => {
   });
 });
 
-describe('/status', () => {
-  test('has nothing to say before the first look', async () => {
-    const world = startAgent();
-    expect(await createAgentPages(world)('/status')).toBe('503 no sync has succeeded yet\n');
-    const later = createAgentPages(world, { status: () => Promise.resolve('{}\n') });
-    expect(await later('/status')).toBe('200 {}\n');
-  });
+test('/status has nothing to say before the first look', async () => {
+  const world = startAgent();
+  expect(await createAgentPages(world)('/status')).toBe('503 no sync has succeeded yet\n');
+  const later = createAgentPages(world, { status: () => Promise.resolve('{}\n') });
+  expect(await later('/status')).toBe('200 {}\n');
 });
 
 /** A reading that takes a second each time, and fails where it is told to. */

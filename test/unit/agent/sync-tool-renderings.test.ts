@@ -106,13 +106,13 @@ async function readPlan(kernel: FakeKernel): Promise<Plan> {
   return plan({ dialect: 'nft', balances: [balance] }, iptables.map(parseSave));
 }
 
-/** An older rule of ours, which a plan deletes by value: what somebody can be faster with. */
-function addOldHook(kernel: FakeKernel): void {
-  kernel.run('ipv4', 'nft', '*nat\n-A OUTPUT -m comment --comment "vipnat:old" -j ACCEPT\nCOMMIT\n');
-}
-
-function deleteOldHook(kernel: FakeKernel): void {
-  kernel.run('ipv4', 'nft', '*nat\n-D OUTPUT -m comment --comment "vipnat:old" -j ACCEPT\nCOMMIT\n');
+/** An older rule of ours, which a plan deletes by value, and which somebody deletes before that plan is written. */
+function raceForOldHook(kernel: FakeKernel): void {
+  const oldHook = 'OUTPUT -m comment --comment "vipnat:old" -j ACCEPT\nCOMMIT\n';
+  kernel.run('ipv4', 'nft', `*nat\n-A ${oldHook}`);
+  kernel.faults.beforeApply(() => {
+    kernel.run('ipv4', 'nft', `*nat\n-D ${oldHook}`);
+  });
 }
 
 describe('converge', () => {
@@ -126,50 +126,40 @@ describe('converge', () => {
 
   test('looks again after a write that somebody was faster than', async () => {
     const kernel = new FakeKernel(new FakeClock());
-    addOldHook(kernel);
-    kernel.faults.beforeApply(() => {
-      deleteOldHook(kernel);
-    });
+    raceForOldHook(kernel);
     await converge(kernel, () => readPlan(kernel));
     expect(kernel.applied).toHaveLength(2);
     expect((await readPlan(kernel)).tables).toEqual([]);
   });
 
-  test('gives up when somebody is faster five times in a row', async () => {
+  const notPermitted = { tool: 'iptables-nft-restore', code: 'TOOL_NOT_PERMITTED' } as const;
+  const message =
+    'vipnat wrote its rules, but they do not stay: PREROUTING has no jump to VIPNAT (nat, iptables-nft). Find the other program that changes them';
+
+  test.each<[string, (kernel: FakeKernel) => void, object, number]>([
+    ['gives up when somebody is faster five times in a row', raceForOldHook, { code: 'TOOL_FAILED' }, 5],
+    [
+      'ends at once with a failure that is no race',
+      ({ faults }) => {
+        faults.failNext(notPermitted);
+      },
+      ...([{ code: 'TOOL_NOT_PERMITTED' }, 1] as const),
+    ],
+    [
+      'says which rules do not stay when writes succeed in vain',
+      (kernel) => {
+        kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
+      },
+      ...([{ code: 'RULES_NOT_CONVERGING', message }, 5] as const),
+    ],
+  ])('%s', async (_, interfere, failure, writes) => {
     const kernel = new FakeKernel(new FakeClock());
     const lookAgain = () => {
-      addOldHook(kernel);
-      kernel.faults.beforeApply(() => {
-        deleteOldHook(kernel);
-      });
+      interfere(kernel);
       return readPlan(kernel);
     };
-    await expect(converge(kernel, lookAgain)).rejects.toMatchObject({ code: 'TOOL_FAILED' });
-    expect(kernel.applied).toHaveLength(5);
-  });
-
-  test('ends at once with a failure that is no race', async () => {
-    const kernel = new FakeKernel(new FakeClock());
-    kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_NOT_PERMITTED' });
-    await expect(converge(kernel, () => readPlan(kernel))).rejects.toMatchObject({
-      code: 'TOOL_NOT_PERMITTED',
-    });
-    expect(kernel.applied).toHaveLength(1);
-  });
-
-  test('says which rules do not stay when writes succeed in vain', async () => {
-    const kernel = new FakeKernel(new FakeClock());
-    const lookInVain = () => {
-      kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
-      return readPlan(kernel);
-    };
-    const failure = await converge(kernel, lookInVain).catch((error: unknown) => error);
-    expect(failure).toMatchObject({
-      code: 'RULES_NOT_CONVERGING',
-      message:
-        'vipnat wrote its rules, but they do not stay: PREROUTING has no jump to VIPNAT (nat, iptables-nft). Find the other program that changes them',
-    });
-    expect(kernel.applied).toHaveLength(5);
+    await expect(converge(kernel, lookAgain)).rejects.toMatchObject(failure);
+    expect(kernel.applied).toHaveLength(writes);
   });
 });
 

@@ -219,16 +219,14 @@ describe('kube-proxy in nftables mode', () => {
   });
 });
 
-describe('a host without iptables', () => {
-  test('gets a table of our own', async () => {
-    const kernel = restoreCaptures([]);
-    kernel.hasIptables = false;
-    const config = { ...ordinaryConfig, endpoints: threeTexts.map(toEndpoint) };
-    const assessment = await lookOnce(kernel, config);
-    expect(assessment.observation.dialect).toEqual({ value: 'nftables', seenIn: 'no iptables is installed' });
-    await applyPlan(kernel, assessment.plan);
-    expect((await lookOnce(kernel, config)).plan.transactions).toEqual([]);
-  });
+test('a host without iptables gets a table of our own', async () => {
+  const kernel = restoreCaptures([]);
+  kernel.hasIptables = false;
+  const config = { ...ordinaryConfig, endpoints: threeTexts.map(toEndpoint) };
+  const assessment = await lookOnce(kernel, config);
+  expect(assessment.observation.dialect).toEqual({ value: 'nftables', seenIn: 'no iptables is installed' });
+  await applyPlan(kernel, assessment.plan);
+  expect((await lookOnce(kernel, config)).plan.transactions).toEqual([]);
 });
 
 describe('a host whose iptables cannot show a table, as it holds a rule of nft', () => {

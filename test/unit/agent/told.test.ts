@@ -144,11 +144,7 @@ async function startOnHolder(
   const vip = toEndpoint(sides[family].vip);
   for (const address of [sides[family].own, vip.address])
     kernel.addAddress({ family, address, device: 'eth0' });
-  syncKubeProxy(
-    kernel,
-    { family, dialect: 'nft' },
-    named.map((text) => toEndpoint(text)),
-  );
+  syncKubeProxy(kernel, { family, dialect: 'nft' }, named.map(toEndpoint));
   const running = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip], ...settings } });
   if (isInApi) {
     await clock.advance(10);

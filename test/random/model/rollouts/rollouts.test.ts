@@ -12,14 +12,12 @@ const [walks, steps] = byExtent({ gate: [2, 60], full: [3, 120], long: [10, 300]
 
 const mutantSteps = 120;
 
-describe('rollouts at random: controllers, balancers, nodes and the API fail while pods come and go', () => {
-  test('after each quiet every kernel does what the objects say, and nothing is broken meanwhile', async () => {
-    const sums = await expectNoComplaint(walks, (seed) => walk({ seed, steps }));
-    expect(sums.get('quiets')).toBe((walks * steps) / 30);
-    expect(sums.get('connections')).toBeGreaterThan(walks * steps);
-    expect(sums.get('gates opened: LBHealthy')).toBeGreaterThan(walks);
-    expect(sums.get('drains timed')).toBeGreaterThan(0);
-  });
+test('rollouts at random: controllers, balancers, nodes and the API fail while pods come and go after each quiet every kernel does what the objects say, and nothing is broken meanwhile', async () => {
+  const sums = await expectNoComplaint(walks, (seed) => walk({ seed, steps }));
+  expect(sums.get('quiets')).toBe((walks * steps) / 30);
+  expect(sums.get('connections')).toBeGreaterThan(walks * steps);
+  expect(sums.get('gates opened: LBHealthy')).toBeGreaterThan(walks);
+  expect(sums.get('drains timed')).toBeGreaterThan(0);
 });
 
 describe('a broken version is caught', () => {

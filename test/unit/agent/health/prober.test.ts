@@ -106,28 +106,40 @@ test('questions share one connection, which stays up between them', async () => 
   expect(answering.connections).toBe(1);
 });
 
-test.each([401, 403])('%i is ready, and says that only the process is known to live', async (status) => {
-  const { endpoint } = await answer(status);
-  expect(await hold(endpoint, { authority: certificate }).ask(limitMs)).toEqual({
-    kind: 'ready',
-    livenessOnly: `/readyz answers ${status} without credentials, and vipnat has none`,
-  });
+const [pingLine, etcdLine] = ['[+]ping ok\n', '[-]etcd failed: reason withheld\n'];
+const evilBody = `${pingLine}[-]shutdown failed: reason withheld\n${etcdLine}\u001b[31mevil\n`;
+const failing = (checks: string) => ({ kind: 'failing', reason: `/readyz answers 500: ${checks}` });
+const lives = (status: number) => ({
+  kind: 'ready',
+  livenessOnly: `/readyz answers ${status} without credentials, and vipnat has none`,
 });
+const distrusted: unknown = expect.stringContaining(`its certificate is not signed by the CA in ${stranger}`);
 
-test('500 is failing, with the checks that fail, and nothing else of what a stranger sends', async () => {
-  const body =
-    '[+]ping ok\n[-]shutdown failed: reason withheld\n[-]etcd failed: reason withheld\n\u001b[31mevil\n';
-  const { endpoint } = await answer(500, body);
-  expect(await hold(endpoint).ask(limitMs)).toEqual({
-    kind: 'failing',
-    reason: '/readyz answers 500: [-]shutdown failed, [-]etcd failed',
-    cause: 'shutdown',
-  });
-});
-
-test('500 without a shutdown may be the affair of all of them', async () => {
-  const { endpoint } = await answer(500, '[+]ping ok\n[-]etcd failed: reason withheld\n');
-  expect(await hold(endpoint).ask(limitMs)).toMatchObject({ kind: 'failing', cause: 'other' });
+test.each<[string, string, Parameters<typeof answer>, object]>([
+  ['401 is ready, and says that only the process is known to live', certificate, [401], lives(401)],
+  ['403 is ready, and says that only the process is known to live', certificate, [403], lives(403)],
+  [
+    '500 is failing, with the checks that fail, and nothing else of what a stranger sends',
+    '',
+    [500, evilBody],
+    { ...failing('[-]shutdown failed, [-]etcd failed'), cause: 'shutdown' },
+  ],
+  [
+    '500 without a shutdown may be the affair of all of them',
+    '',
+    [500, pingLine + etcdLine],
+    { ...failing('[-]etcd failed'), cause: 'other' },
+  ],
+  ['one is verified by the CA that is given, whatever name it has', certificate, [200], { kind: 'ready' }],
+  [
+    'a stranger with another CA is failing, and the CA is named',
+    stranger,
+    [200],
+    { kind: 'failing', reason: distrusted, cause: 'distrust' },
+  ],
+])('%s', async (_, authority, answered, outcome) => {
+  const { endpoint } = await answer(...answered);
+  expect(await hold(endpoint, { authority }).ask(limitMs)).toEqual(outcome);
 });
 
 test('the end of the process on the other side is told at once, our own end of it is not', async () => {
@@ -170,20 +182,6 @@ test('an answer that waits while this process does not run is no silence', async
 test('who hangs up during the handshake has not answered', async () => {
   const endpoint = await listen(createServer((socket) => socket.destroy()));
   expect(await hold(endpoint).ask(limitMs)).toEqual({ kind: 'closed' });
-});
-
-test('an apiserver is verified by the CA that is given, whatever name its certificate has', async () => {
-  const { endpoint } = await answer(200);
-  expect(await hold(endpoint, { authority: certificate }).ask(limitMs)).toEqual({ kind: 'ready' });
-});
-
-test('a stranger with another CA is failing, and the CA is named', async () => {
-  const { endpoint } = await answer(200);
-  expect(await hold(endpoint, { authority: stranger }).ask(limitMs)).toEqual({
-    kind: 'failing',
-    reason: expect.stringContaining(`its certificate is not signed by the CA in ${stranger}`),
-    cause: 'distrust',
-  });
 });
 
 test('a CA file that is missing or holds something else counts as none', () => {

@@ -21,17 +21,10 @@ const legacyHost = ['iptables-legacy-save.three-endpoints.txt'];
 
 async function observe(
   kernel: FakeKernel,
-  {
-    config = {},
-    asked = null,
-    before = null,
-  }: {
-    config?: Partial<Config>;
-    asked?: string | null;
-    before?: Dialect | null;
-  } = {},
+  given: { config?: Partial<Config>; asked?: string | null; before?: Dialect } = {},
 ): Promise<Observation> {
-  return interpret(await kernel.read(everything), asked, { ...ordinaryConfig, ...config }, before);
+  const config = { ...ordinaryConfig, ...given.config };
+  return interpret(await kernel.read(everything), given.asked ?? null, config, given.before);
 }
 
 const codesOf = ({ unread }: Observation) =>

@@ -30,11 +30,7 @@ const processState: ProcessState = {
 async function start(world: Partial<AgentWorld> = {}, known = texts): Promise<RunningAgent> {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);
-  syncKubeProxy(
-    kernel,
-    { family: 'ipv4', dialect: 'nft' },
-    known.map((text) => toEndpoint(text)),
-  );
+  syncKubeProxy(kernel, { family: 'ipv4', dialect: 'nft' }, known.map(toEndpoint));
   const running = startAgent({ clock, kernel, ...world });
   await clock.advance(2000);
   return running;
@@ -102,10 +98,9 @@ describe('what an agent is like', () => {
     expect(read(world)).toMatchObject({ [`vipnat_vip_apiservers ${vip}`]: 0, vipnat_rules_in_sync: 1 });
   });
 
-  test.each<['keep' | 'leave', number]>([
-    ['keep', 1],
-    ['leave', 0],
-  ])('when it holds the virtual IP, with --local-clients %s', async (localClients, kept) => {
+  const choices = ['keep', 'leave'] as const;
+  test.each(choices)('when it holds the virtual IP, with --local-clients %s', async (localClients) => {
+    const kept = localClients === 'keep' ? 1 : 0;
     const world = await start({ config: { ...ordinaryConfig, localClients } });
     expect(read(world)).not.toHaveProperty([`vipnat_vip_local_clients_kept ${vip}`]);
     world.kernel.addAddress({ family: 'ipv4', address: '10.0.0.11', device: 'eth0', prefixLength: 24 });
@@ -166,11 +161,8 @@ describe('what an agent is like', () => {
   });
 
   test('before the first look, and without credentials, is not made up', () => {
-    const names = new Set(
-      listSamples(startAgent({ ports: { followApi: () => noApi } }).agent.state, processState).map(
-        ({ name }) => name,
-      ),
-    );
+    const { agent } = startAgent({ ports: { followApi: () => noApi } });
+    const names = new Set(listSamples(agent.state, processState).map(({ name }) => name));
     expect([...names].sort()).toEqual([
       'process_cpu_seconds_total',
       'process_resident_memory_bytes',
