@@ -10,6 +10,7 @@ import {
   splitList,
 } from './options.ts';
 import { createReadStream } from 'node:fs';
+import { buffer } from 'node:stream/consumers';
 import { LineCounter, parseDocument, isScalar, isMap, type Pair, isSeq, isAlias } from 'yaml';
 import { suggest } from '../lib/text.ts';
 
@@ -19,20 +20,14 @@ const maxBytes = 64 * 1024;
 /** Reads the settings of the file that --config names; a pipe works too. Whatever is wrong is reported as a problem. */
 export async function readConfigFile(path: string): Promise<SourceReading> {
   try {
-    const bytes = await readBytes(path);
+    // `end` is inclusive: one byte more than allowed is read, and no more of an endless one.
+    const bytes = await buffer(createReadStream(path, { end: maxBytes }));
     if (bytes.length > maxBytes) return refuse(`--config ${path} is longer than 64 KiB: not a vipnat file`);
     return readDocument(new TextDecoder('utf-8', { fatal: true }).decode(bytes), path);
   } catch (error) {
     const { code = '', message } = error as NodeJS.ErrnoException;
     return refuse(`--config ${path} cannot be read: ${reasons[code] ?? message}`);
   }
-}
-
-async function readBytes(path: string): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  // `end` is inclusive: one byte more than allowed is read, and no more of an endless one.
-  for await (const chunk of createReadStream(path, { end: maxBytes })) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
 }
 
 function refuse(problem: string): SourceReading {

@@ -321,14 +321,24 @@ const descriptions = z.registry<OptionDescription>();
 
 /** An option whose value is one of these. */
 function choose<const Choices extends readonly string[]>(
+  group: OptionGroup,
   choices: Choices,
   preset: Choices[number],
-  description: Omit<OptionDescription, 'argument'>,
+  description: Omit<OptionDescription, 'argument' | 'group'>,
 ): z.ZodMiniDefault<z.ZodMiniEnum<{ [Choice in Choices[number]]: Choice }>> {
   const error = (issue: { input?: unknown }) =>
     typeof issue.input === 'string' ? `is none of ${choices.join(', ')}` : wrongKind.error(issue);
   const schema = z._default(z.enum(choices, { error }), preset);
-  return schema.register(descriptions, { ...description, argument: choices.join('|') });
+  return describe(group, schema, { ...description, argument: choices.join('|') });
+}
+
+function describe<T extends z.ZodMiniType>(
+  group: OptionGroup,
+  schema: T,
+  description: Omit<OptionDescription, 'group'>,
+): T {
+  descriptions.add(schema, { ...description, group });
+  return schema;
 }
 
 /**
@@ -336,124 +346,104 @@ function choose<const Choices extends readonly string[]>(
  * it. CONTRIBUTING.md says what else a new option needs.
  */
 export const schema = z.object({
-  vip: z._default(z.array(vip, wrongKind), []).register(descriptions, {
+  vip: describe('what', z._default(z.array(vip, wrongKind), []), {
     argument: 'ADDR[:PORT]',
     meaning: 'a virtual IP to balance; repeat the flag for more; the port is 6443 unless given',
     example: '10.0.0.50:6443',
     isList: true,
-    group: 'what',
   }),
-  mode: choose(modes, 'auto', {
+  mode: choose('how', modes, 'auto', {
     meaning: 'the balancing mode; auto follows kube-proxy',
     example: 'direct',
-    group: 'how',
   }),
-  method: choose(methods, 'random', {
+  method: choose('how', methods, 'random', {
     meaning: 'who gets new connections: random, or lc, which prefers apiservers with fewer open ones',
     example: 'lc',
-    group: 'how',
   }),
-  proxyMode: choose(proxyModes, 'auto', {
+  proxyMode: choose('how', proxyModes, 'auto', {
     meaning: "kube-proxy's proxy mode; auto detects it, none means no kube-proxy",
     example: 'iptables',
-    group: 'how',
   }),
-  iptables: choose(iptablesChoices, 'auto', {
+  iptables: choose('how', iptablesChoices, 'auto', {
     meaning: 'the iptables to write with; auto uses the same as the host, none a separate table in nftables',
     example: 'nft',
-    group: 'how',
   }),
-  clusterIp: z._default(z.array(address, wrongKind), []).register(descriptions, {
+  clusterIp: describe('what', z._default(z.array(address, wrongKind), []), {
     argument: 'ADDR',
     meaning: 'the ClusterIP of default/kubernetes, if vipnat cannot read it; one per family',
     example: '10.96.0.1',
     isList: true,
-    group: 'what',
   }),
-  endpoints: z._default(z.array(endpoint, wrongKind), []).register(descriptions, {
+  endpoints: describe('what', z._default(z.array(endpoint, wrongKind), []), {
     argument: 'ADDR:PORT,…',
     meaning: 'the apiservers, if vipnat cannot read them',
     example: '10.0.0.11:6443,10.0.0.12:6443',
     isList: true,
-    group: 'what',
   }),
-  masquerade: choose(masquerades, 'own', {
+  masquerade: choose('how', masquerades, 'own', {
     meaning: "which rule rewrites the client's address, vipnat's or kube-proxy's",
     example: 'kube-mark',
-    group: 'how',
   }),
-  sysctls: choose(sysctlChoices, 'set', {
+  sysctls: choose('how', sysctlChoices, 'set', {
     meaning: 'whether to switch IP forwarding on, or only to report that it is off',
     example: 'check',
-    group: 'how',
   }),
-  localClients: choose(localClientChoices, 'keep', {
+  localClients: choose('how', localClientChoices, 'keep', {
     meaning: 'whether connections of this host to a virtual IP survive its move',
     example: 'leave',
-    group: 'how',
   }),
-  probeInterval: z._default(duration(20, 10_000), 250).register(descriptions, {
+  probeInterval: describe('health', z._default(duration(20, 10_000), 250), {
     argument: 'DURATION',
     meaning: 'the time between two probes of an apiserver, each a TCP connect',
     example: '100ms',
-    group: 'health',
   }),
-  probeTimeout: z._default(duration(20, 10_000), 250).register(descriptions, {
+  probeTimeout: describe('health', z._default(duration(20, 10_000), 250), {
     argument: 'DURATION',
     meaning: 'how long such a connect may take; after two failures in a row the apiserver is dead',
     example: '0.5s',
-    group: 'health',
   }),
   // A readable file; null searches the usual places.
-  caFile: z._default(z.nullable(path), null).register(descriptions, {
+  caFile: describe('health', z._default(z.nullable(path), null), {
     argument: 'PATH',
     meaning: "the cluster's CA, if it is not in a usual place; probes verify apiservers with it",
     example: '/etc/kubernetes/pki/ca.crt',
-    group: 'health',
   }),
   // A readable file; null takes the pod's service account, if there is one.
-  kubeconfig: z._default(z.nullable(path), null).register(descriptions, {
+  kubeconfig: describe('api', z._default(z.nullable(path), null), {
     argument: 'PATH',
     meaning: "credentials for the Kubernetes API, instead of the pod's service account",
     example: '/etc/kubernetes/admin.conf',
-    group: 'api',
   }),
   // Null for the host's own, as the kubelet has it.
-  nodeName: z._default(z.nullable(nodeName), null).register(descriptions, {
+  nodeName: describe('api', z._default(z.nullable(nodeName), null), {
     argument: 'NAME',
     meaning: "this node's name in Kubernetes, for events, if it is not the host's name",
     example: 'master-1',
-    group: 'api',
   }),
   // Of both folders none may be there yet.
-  stateDir: z._default(folder, '/var/lib/vipnat').register(descriptions, {
+  stateDir: describe('host', z._default(folder, '/var/lib/vipnat'), {
     argument: 'FOLDER',
     meaning: 'the folder of the state file, which has the last known apiservers',
     example: '/srv/vipnat',
-    group: 'host',
   }),
-  runDir: z._default(folder, '/run/vipnat').register(descriptions, {
+  runDir: describe('host', z._default(folder, '/run/vipnat'), {
     argument: 'FOLDER',
     meaning: "the folder of keepalived's track file, empty after a boot",
     example: '/run/user/vipnat',
-    group: 'host',
   }),
   // The address may be the unspecified one, or none of this host's. Null for nowhere.
-  listen: z._default(listenAddress, defaultListen).register(descriptions, {
+  listen: describe('host', z._default(listenAddress, defaultListen), {
     argument: 'ADDR:PORT|off',
     meaning: 'where the agent serves /metrics, /healthz, /readyz and /status',
     example: '0.0.0.0:10268',
-    group: 'host',
   }),
-  logLevel: choose(logLevels, 'info', {
+  logLevel: choose('log', logLevels, 'info', {
     meaning: 'the lowest level of log lines',
     example: 'debug',
-    group: 'log',
   }),
-  logFormat: choose(logFormats, 'pretty', {
+  logFormat: choose('log', logFormats, 'pretty', {
     meaning: 'log lines for people, or one JSON object per line',
     example: 'json',
-    group: 'log',
   }),
 });
 

@@ -345,15 +345,7 @@ export const writtenTables = ['filter', 'nat'] as const;
 
 /** One step of a plan for a table: one command of nft, of which a script makes all or none. */
 export interface NftChange {
-  readonly kind:
-    | 'add-table'
-    | 'delete-table'
-    | 'add-set'
-    | 'delete-set'
-    | 'add-chain'
-    | 'flush-chain'
-    | 'add-rule'
-    | 'delete-chain';
+  readonly kind: `${'add' | 'delete'}-${'table' | 'set' | 'chain'}` | 'flush-chain' | 'add-rule';
   /** The chain or set it is about; empty where it is about the table. */
   readonly name: string;
   /** As nft takes it: `add rule ip vipnat prerouting …`. */

@@ -2,25 +2,24 @@ import { exitStatuses, toPrintable } from './text.ts';
 
 /** What is said of a kind of failure. */
 interface ErrorDescription {
-  /** The exit status of a command that ends with it. */
-  readonly exit: number;
-  /** Whether the same can succeed later without a change of the configuration. */
-  readonly retry: boolean;
+  /** The exit status of a command that ends with it; that of failures unless given. */
+  readonly exit?: number;
+  /** Whether the same can succeed later without a change of the configuration; true unless given. */
+  readonly retry?: boolean;
   /** What happened, and the effect: sentences in Markdown, with links as from docs/. */
   readonly meaning: string;
   /** What to do, likewise. */
   readonly remedy: string;
 }
 
-const transient = { exit: exitStatuses.failed, retry: true } as const;
-const permanent = { exit: exitStatuses.failed, retry: false } as const;
+const permanent = { retry: false } as const;
 const misuse = { exit: exitStatuses.misused, retry: false } as const;
 
 /**
  * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
  * on it, never on the text. docs/errors.md has a row for each, which scripts/tables writes.
  */
-export const errorCatalogue = {
+const errorCatalogue = {
   CONFIG_INVALID: {
     ...misuse,
     meaning: 'A flag, a variable, the file or their combination is wrong.',
@@ -32,156 +31,131 @@ export const errorCatalogue = {
     remedy: 'Install a newer Node.js. In a checkout, `scripts/vipnat` brings its own.',
   },
   TOOL_MISSING: {
-    ...transient,
     meaning: 'iptables, nft or another tool is not on this host.',
     remedy: 'Install the package that the line names, or choose another backend with `--iptables`.',
   },
   TOOL_NOT_PERMITTED: {
-    ...transient,
     meaning: 'The kernel denies vipnat access to the firewall.',
     remedy:
       "Run vipnat as root. Or give the container the host's network, `NET_ADMIN` and `NET_RAW`, which a privileged container has.",
   },
   TOOL_FAILED: {
-    ...transient,
     meaning:
       'A tool ended with an error. Either the rules changed meanwhile, or the kernel lacks a feature. vipnat wrote nothing, or at most the tables before the failing one.',
     remedy: "Run the command with `--log-level debug`: it prints the tool's input and output.",
   },
   NF_TABLES_MISSING: {
-    ...transient,
     meaning:
       "This kernel has no nf_tables, so the lists of iptables-nft and nft are empty. vipnat continues if kube-proxy's and its own rules are in iptables-legacy.",
     remedy: 'If the host uses iptables-legacy, nothing. Otherwise load the module `nf_tables`.',
   },
   TOOL_TIMED_OUT: {
-    ...transient,
     meaning: 'A tool did not end in time. Most likely it waited for the xtables lock.',
     remedy: 'Find the process that has `/run/xtables.lock`: `fuser -v /run/xtables.lock`.',
   },
   DESCRIPTORS_EXHAUSTED: {
-    ...transient,
     meaning:
       'This process, or the host, has no file descriptor left. vipnat could not start a tool, or could not load its own program. The rules stay.',
     remedy: 'Raise the limit that the line names. `ls /proc/PID/fd` lists the open files of a process.',
   },
   TOOL_OUTPUT_UNEXPECTED: {
-    ...transient,
     meaning:
       'vipnat cannot read the output of a tool. If vipnat needs that output, it writes nothing in that sync.',
     remedy: 'Report it, with the version of the tool and the output of `--log-level debug`.',
   },
   TABLE_INCOMPATIBLE: {
-    ...transient,
     meaning: 'A table holds rules that this iptables cannot print, because nft made them.',
     remedy:
       'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`: vipnat then writes to no table of iptables. If the message names a rule for FORWARD, connections need that rule, too.',
   },
   NETLINK_FAILED: {
-    ...transient,
     meaning:
       "The kernel did not answer a question about addresses, routes, connections or the rules' generation. Or it refused to change a route, to end a socket or to forget a connection.",
     remedy:
       "Check that the container has the host's network. `EOPNOTSUPP` means a kernel without `CONFIG_INET_DIAG_DESTROY`: local clients' connections then hang when a VIP leaves. Otherwise report it.",
   },
   SYSCTL_NOT_WRITTEN: {
-    ...transient,
     meaning:
       'IP forwarding is off, and vipnat cannot switch it on, because /proc/sys is read-only in its container. The VIP is not balanced.',
     remedy: 'Run the `sysctl -w` that the line names on the host, or make the container privileged.',
   },
   RULES_NOT_CONVERGING: {
-    ...transient,
     meaning:
       'After several writes the rules still differ from the wanted rules: another program changes them back.',
     remedy: 'Stop the other program. `vipnat check` lists the differences.',
   },
   DRAIN_REFUSED: {
-    ...transient,
     meaning:
       'vipnat did not drain this host. The command runs on another host, no agent runs here, or no other apiserver would be left.',
     remedy:
       'Do what the line says. Only if the API may go, use `--force`. See [operations](operations.md#drain-a-master).',
   },
   STATE_UNREADABLE: {
-    ...transient,
     meaning:
       'vipnat ignores the state file (`endpoints.json`). The file is damaged, edited, of a newer version, a link, or writable by users other than root. Or the file of a drain (`drained`) cannot be read: then this host is not drained.',
     remedy:
       'Nothing: vipnat replaces `endpoints.json` when it knows the apiservers. If the line names `drained`, remove this file. If the line names the folder, run `chown root` and `chmod go-w` on the folder. If no other source names apiservers, give `--endpoints`.',
   },
   STATE_NOT_WRITTEN: {
-    ...transient,
     meaning:
       "vipnat could not write the state file. The folder is read-only or full, another user owns it (`EACCES`, `EPERM`), or a folder has the file's name (`EISDIR`). Everything else works.",
     remedy: 'Free space, run `chown root` on the folder, or name a writable folder with `--state-dir`.',
   },
   HEARTBEAT_NOT_WRITTEN: {
-    ...transient,
     meaning:
       'vipnat in a pod cannot write `/dev/shm/vipnat-alive`, by which the kubelet learns that vipnat is alive. The kubelet restarts the pod again and again. The rules stay.',
     remedy: 'Give the container a `/dev/shm` that it can write. Container runtimes do so by default.',
   },
   TRACK_FILE_NOT_WRITTEN: {
-    ...transient,
     meaning:
       'The agent cannot report to keepalived whether this node can serve. `/run/vipnat/keepalived` is read-only or full, another user owns it, or it is a link. Everything else works, and the VIP stays where it is.',
     remedy:
       'Free space, mount that folder of the host into the container, or remove the file that the line names.',
   },
   OUTPUT_NOT_WRITTEN: {
-    ...transient,
     meaning:
       'vipnat could not write the file of `--output`, or a file below `--directory`. The folder is read-only or full, or a file of other software has the name. The former file is unchanged.',
     remedy: 'Free space, or name another file.',
   },
   API_CREDENTIALS_INVALID: {
-    ...transient,
     meaning:
       "vipnat cannot use the kubeconfig or the pod's service account. It is not YAML, names no server, misses a file, or names a program to start. vipnat keeps the apiservers that it knows.",
     remedy:
       'Name another file with `--kubeconfig`, with a certificate or token in it. vipnat reads the file again at each attempt.',
   },
   API_UNREACHABLE: {
-    ...transient,
     meaning:
       "No apiserver answers the agent's requests for default/kubernetes. vipnat keeps the apiservers that it knows.",
     remedy: 'Check the apiservers: `vipnat status` shows their state.',
   },
   API_UNTRUSTED: {
-    ...transient,
     meaning:
       "The server's certificate is not from the CA of the credentials, or not for the server's name. vipnat sent no credentials.",
     remedy:
       'Use the kubeconfig of this cluster. Or set `tls-server-name` in it to a name that the certificate has.',
   },
   API_FORBIDDEN: {
-    ...transient,
     meaning:
       'The API does not accept these credentials (401), or they lack a right to list, watch or write events (403). vipnat keeps the apiservers that it knows.',
     remedy:
       '401: renew the credentials. 403: bind the role in [configuration.md](configuration.md#what-the-credentials-need).',
   },
   API_ANSWER_UNEXPECTED: {
-    ...transient,
     meaning:
       'The API answered with an error, or with something other than a list or an event. vipnat keeps the apiservers that it knows.',
     remedy:
       'For a status of 500 or more, check that apiserver and etcd. Otherwise find out which program listens at that address.',
   },
   NODE_NOT_FOUND: {
-    ...transient,
     meaning: 'No node of this name has a balancer, may hold a seat, or is drained. vipnat changed nothing.',
     remedy: 'Give the name as `kubectl get nodes` has it. `vipnat seats` lists the seats and their nodes.',
   },
   SEATS_NOT_MOVED: {
-    ...transient,
     meaning:
       'A node still holds the seats that `vipnat seats` asked it to give up. A drain stays, and the seats move as soon as they can.',
     remedy: 'Check that a controller and the balancers run: `vipnat seats` shows which nodes say nothing.',
   },
   SERVICE_NOT_FOUND: {
-    ...transient,
     meaning:
       'There is no Service of this name. Or vipnat does not serve the Service, because it has another type or class.',
     remedy: 'Give NAMESPACE/NAME. `vipnat services` lists the Services of vipnat.',
@@ -199,19 +173,16 @@ export const errorCatalogue = {
     remedy: 'Name a driver of vipnat, or a module as [drivers.md](drivers.md) describes it.',
   },
   DEVICE_FAILED: {
-    ...transient,
     meaning:
       'A device did not answer as expected. No unit answers, no unit is active, the credentials are wrong, or the driver has a bug.',
     remedy: 'Do what the line says. `vipnat device state` prints what each unit reports.',
   },
   DEVICE_IN_USE: {
-    ...transient,
     meaning:
       'The device already has balancers of the conformance suite. Another run uses the device, or an earlier run could not remove its balancers.',
     remedy: 'If no other run uses the device, add `--remove-leftovers`.',
   },
   LISTEN_FAILED: {
-    ...transient,
     meaning:
       'The agent cannot serve HTTP at the address of `--listen`, or the controller at `--webhook-port`. Another program has the port, or this host does not have the address, such as a VIP on another host. Everything else works, and the agent tries again.',
     remedy:
@@ -242,6 +213,11 @@ export type ErrorCode = keyof typeof errorCatalogue;
 
 /** All codes, in the order of the catalogue. */
 export const errorCodes = Object.keys(errorCatalogue) as readonly ErrorCode[];
+
+/** What is said of a kind of failure, with what it does not say itself. */
+export function describeError(code: ErrorCode): Required<ErrorDescription> {
+  return { exit: exitStatuses.failed, retry: true, ...errorCatalogue[code] };
+}
 
 /** Why a call of the system failed, for a line: `ENOENT`, or the message of what has no code. */
 export function describeCause(error: unknown): string {
@@ -281,12 +257,12 @@ export class VipnatError extends Error {
 
   /** The exit status of a command that ends with this error. */
   get exitCode(): number {
-    return errorCatalogue[this.code].exit;
+    return describeError(this.code).exit;
   }
 
   /** Whether the same attempt can succeed later without anybody changing the configuration. */
   get retry(): boolean {
-    return errorCatalogue[this.code].retry;
+    return describeError(this.code).retry;
   }
 }
 

@@ -296,7 +296,6 @@ export async function replaceFile(path: string, text: string, options: FolderOpt
   }
 }
 
-/** What is known of the file's folder. */
 interface FolderOptions {
   /** It is only ever made by vipnat: a link in its place is somebody's trick, and is refused. Default: false. */
   readonly isOwnFolder?: boolean;

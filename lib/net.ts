@@ -22,9 +22,7 @@ function printBlock(block: AddressRange): string {
   return `${fromNumber(family, first).text}/${length}`;
 }
 
-/** Ranges of addresses, as pools have them. An address is a number here, together with its family. */
-
-/** All addresses from one to another, both included. */
+/** All addresses from one to another, both included, as numbers. */
 export interface AddressRange {
   readonly family: Family;
   readonly first: bigint;

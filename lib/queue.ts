@@ -132,7 +132,6 @@ export type TurnResult =
   /** It has to be tried again. */
   | { readonly kind: 'failed' };
 
-/** What a queue needs. */
 interface KeyedQueueOptions {
   readonly clock: Clock;
   readonly random: Random;

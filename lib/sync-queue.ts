@@ -52,7 +52,6 @@ export const tickMs = 60_000;
 /** So much rest may be owed when a sync begins that somebody waits for: a write is checked immediately while a sync takes less than a second. */
 const aheadMs = 2000;
 
-/** What a queue needs. */
 interface QueuePorts<Cause extends string> {
   readonly clock: Clock;
   /** Those that somebody waits for: the others are hints, or for nothing in particular. A sync that failed is waited for, too. */

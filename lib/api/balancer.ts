@@ -5,8 +5,6 @@ import { type NodeMode, nodeModes } from './node.ts';
 import * as z from 'zod/mini';
 import { familyToNft } from '../kernel/port.ts';
 
-/** What Services have on one host, by its kernel and its balancer, and how they do there. */
-
 /** One of the balancer's tables. */
 interface BalancerTable {
   readonly family: Family;

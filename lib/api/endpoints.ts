@@ -26,8 +26,6 @@ import {
 } from '../kubernetes/client.ts';
 import { type Lease, type Node, isNodeReady } from './node.ts';
 
-/** The endpoints of a Service's port, by its EndpointSlices. */
-
 /** Which of a Service's ports, in which family. */
 interface PortQuery {
   readonly family: Family;
@@ -217,8 +215,6 @@ export function nameEarlyOwner({ metadata: { namespace, labels } }: Pick<EarlySl
   return `${namespace}/${labels?.[earlyServiceLabel] ?? ''}`;
 }
 
-/** The weight of an endpoint among those of its port: an annotation of its pod, and of the early EndpointSlice that has it. */
-
 /** The highest weight. */
 export const maxWeight = 256;
 
@@ -248,8 +244,6 @@ export function formatWeights(addressToWeight: ReadonlyMap<string, number>): str
   const sorted = unusual.sort(([one], [other]) => (one < other ? -1 : 1));
   return sorted.length === 0 ? null : JSON.stringify(Object.fromEntries(sorted));
 }
-
-/** Readiness gates of pods: which of them vipnat has yet to open. */
 
 type GateTypes = ReadonlySet<string>;
 
@@ -305,8 +299,6 @@ export function readDate(text: string | null | undefined): number | null {
   const ms = Date.parse(text ?? '');
   return Number.isNaN(ms) ? null : ms;
 }
-
-/** Pods, as far as readiness gates and weights need them. */
 
 const container = z.object({
   /** Of an init container: `Always` for one that runs next to the others. */
@@ -382,8 +374,6 @@ function hasWeight({ metadata: { annotations } }: Pod): boolean {
   return typeof annotations?.[podAnnotations.weight] === 'string';
 }
 
-/** Types of readiness gates that vipnat opens. */
-
 /** A name with a prefix: those without one are Kubernetes' own, such as Ready. Source: apimachinery, IsQualifiedName. */
 export function isGateType(text: string): boolean {
   const [prefix = '', name = '', ...more] = text.split('/');
@@ -413,8 +403,6 @@ export function readGateTypes(leases: readonly Lease[]): ReadonlySet<string> {
   return toGateTypes(types.filter(isGateType).slice(0, maxTypes));
 }
 
-/** What new pods of Services get, by a policy of the API server or by a webhook: both say the same. */
-
 /** For how long a pod that ends serves on, unless it says so itself: until all nodes have learned of it. */
 export const pauseSeconds = 2;
 
@@ -438,7 +426,7 @@ export function toServerName(namespace: string): string {
   return `${webhookName}.${namespace}.svc`;
 }
 
-/** What gets pods by policy and by webhook. */
+/** What gives new pods of Services their gate: both say the same. */
 export const injectionMethods = ['policy', 'webhook'] as const;
 
 /** Labels of an object; null and undefined for none. */

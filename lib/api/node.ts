@@ -301,8 +301,6 @@ export function dropDrained(nodes: readonly string[], { drained, seat, isAble }:
   return rest.some(isAble) ? rest : [...nodes];
 }
 
-/** Nodes, namespaces and ServiceCIDRs: what selectors need of them, and which addresses are a cluster's own. */
-
 const node = z.object({
   metadata,
   /** The ranges of its pods: the first field where the second one is not there. */
@@ -374,8 +372,6 @@ export const serviceCidrs: Resource<ServiceCidr> = {
   limits: { ...limits, objects: 1000 },
   mayBeMissing: true,
 };
-
-/** Nodes as balancers follow them: their zone, and whether their pods are to get no new connection. */
 
 /** Why pods of a node are to get no new connection: a clause of which the node is the subject. */
 export type NodeEnding = 'shuts down' | 'is being drained' | 'is in maintenance';

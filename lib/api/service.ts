@@ -29,9 +29,7 @@ export function findUnknownMethod(service: Service): string | null {
   return text === '' || methods.some((known) => known === text) ? null : text;
 }
 
-/** What the owner of a Service asks for: the fields and annotations that are about its address. */
-
-/** What is asked for. */
+/** What the owner of a Service asks for, by its fields and annotations that are about its address. */
 export interface ServiceRequests {
   /** The families to serve, in the Service's own order. */
   readonly families: readonly Family[];
@@ -127,8 +125,6 @@ function toFamily(name: string): Family | null {
   if (name === 'IPv4') return 'ipv4';
   return name === 'IPv6' ? 'ipv6' : null;
 }
-
-/** Services and EndpointSlices of all namespaces, as far as controller and balancer use them. */
 
 /** Names of the programs that have written something of an object's status. */
 const managers = z.pipe(

@@ -13,7 +13,6 @@ export const anchorNumbers: readonly number[] = Array.from({ length: 255 }, (_, 
 /** RFC 3927, section 2.1, keeps 169.254.0.0/24 free. */
 const bases = { ipv4: '169.254.0.', ipv6: 'fe80::' } as const;
 
-/** An anchor, by its number. */
 interface Anchor {
   readonly address: Address;
   readonly number: number;
@@ -166,8 +165,6 @@ export const gateTypesAnnotation = 'vipnat.io/gate-types';
 
 /** The webhook that gives pods their gate: its configuration, its Service, its Secret and its rights have this name. */
 export const webhookName = 'vipnat-webhook';
-
-/** What the definitions ask of a field beyond what is read of it. */
 
 /** Of a schema, as OpenAPI v3 says it: a description, bounds, rules. It replaces what `crds.ts` prints for the schema. */
 export type Strictness = Readonly<Record<string, unknown>>;

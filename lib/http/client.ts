@@ -286,7 +286,6 @@ export type ConnectOutcome =
   /** This process could not even try, as without a free file descriptor: it says nothing about the peer. */
   | { readonly kind: 'untried'; readonly code: string };
 
-/** How a connect is made. */
 interface ConnectManner {
   readonly limitMs: number;
   /**

@@ -14,7 +14,6 @@ import { type Endpoint, formatEndpoint } from '../net.ts';
 import type { Logger } from '../telemetry/log.ts';
 import { toPrintableLine } from '../text.ts';
 
-/** What kubelet and Prometheus ask a program for. */
 interface ProbePageSources {
   readonly metrics: { readonly contentType: string; readonly print: () => Promise<string> };
   /** Whether a restart could help it: 500, and why. */
@@ -60,7 +59,6 @@ export function canServeWith({ certificate, key }: KeyPair): boolean {
   }
 }
 
-/** The dependencies of the server, and its listeners. */
 interface PostServerOptions extends Omit<KeptServerOptions, 'endpoint'> {
   /** At all addresses of this host. 0 takes any that is free. */
   readonly port: number;
@@ -218,7 +216,6 @@ export function toText(status: number, line: string): Answer {
  * Compromise: every connection has a limit in time, size and number.
  */
 
-/** The dependencies of the server, and its listeners. */
 interface StatusServerOptions extends Pick<KeptServerOptions, 'clock' | 'onProblem'> {
   /** Port 0 takes any that is free. */
   readonly endpoint: Endpoint;

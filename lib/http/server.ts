@@ -4,7 +4,6 @@ import { type Server as TlsServer, createServer as createTlsServer } from 'node:
 import type { ListenOptions, Socket } from 'node:net';
 import { VipnatError } from '../errors.ts';
 
-/** How many connections a server has. */
 interface ConnectionLimits {
   readonly connections: number;
   readonly ofAddress: number;
@@ -53,7 +52,6 @@ export function createBoundedServer(listener: RequestListener): Server {
   return finish(server);
 }
 
-/** The dependencies of a server of TLS, and its listener. */
 interface TlsServerOptions {
   readonly certificate: string;
   readonly key: string;

@@ -11,7 +11,7 @@
 import * as z from 'zod/mini';
 import { toPrintableLine, readJson } from '../text.ts';
 import { VipnatError } from '../errors.ts';
-import { createBoundedServer, tryToListen } from './server.ts';
+import { createBoundedServer, tryToListen, type KeptServer } from './server.ts';
 import { askLoopback } from './client.ts';
 import { sleep, systemClock } from '../clock.ts';
 import type { Logger } from '../telemetry/log.ts';
@@ -118,8 +118,7 @@ async function describeOwner(role: Role): Promise<string> {
     : `${title === 'agent' ? 'an' : 'a'} ${title} is already running in this network namespace: vipnat ${lockOwner.version}, pid ${lockOwner.pid}, since ${lockOwner.since}. Stop that ${title} first`;
 }
 
-/** What a program that may have to wait needs. */
-export interface PlaceOptions {
+interface PlaceOptions {
   readonly role: Role;
   readonly info: OwnerInfo;
   /** What is answered once it has the role. */
@@ -128,12 +127,7 @@ export interface PlaceOptions {
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Begins to answer whoever asks why this program waits; null for nobody. Called once, when the wait begins. */
-  readonly serve: (reason: () => string) => Served | null;
-}
-
-/** What serves while a program waits. */
-export interface Served {
-  stop(): Promise<void>;
+  readonly serve: (reason: () => string) => Pick<KeptServer, 'stop'> | null;
 }
 
 /**
@@ -142,7 +136,7 @@ export interface Served {
  */
 export async function takePlace(options: PlaceOptions): Promise<Release | null> {
   const { role, logger, serve } = options;
-  const wait: { served: Served | null; since: number | null; reason: string } = {
+  const wait: { served: Pick<KeptServer, 'stop'> | null; since: number | null; reason: string } = {
     ...{ served: null, since: null, reason: '' },
   };
   const release = await awaitRole(options, (lockOwner) => {

@@ -35,7 +35,6 @@ import { readNftTable, readNftProxy } from './nftables.ts';
  * change meanwhile.
  */
 
-/** Which chains to read, and for how long each tool may take. */
 interface ChainSource {
   readonly family: Family;
   readonly selection: ChainSelection;
@@ -225,7 +224,6 @@ function listFound<T>(attempts: readonly Attempt<T | null>[]): T[] {
 /** What iptables-nft prints of a chain's rules; null of one that has rules which it cannot show. */
 type ChainText = string | null;
 
-/** The names of the tools of one family. */
 type ListTools = Readonly<Record<'list' | 'save', string>>;
 
 /** A few at a time: the host has other work, and each is done in milliseconds. */

@@ -221,11 +221,10 @@ async function readSysctl(name: string): Promise<string | null> {
   return (await read(toPath(name)))?.trim() ?? null;
 }
 
-/** The networks that this host reaches on its links without an address in them: cloud networks and DHCPv6 give a node an address of its own alone. */
-
 /**
- * Networks of more than one address, each by its first one, to which the main table has a route that names an interface and no router, both families. No default route. It
- * takes as long as there are routes. Rejects with NETLINK_FAILED.
+ * Networks of more than one address, each by its first one, to which the main table has a route that names an interface and no router, both families. No default route.
+ * This host may have no address in them: cloud networks and DHCPv6 give a node an address of its own alone.
+ * It takes as long as there are routes. Rejects with NETLINK_FAILED.
  */
 export async function readOnLinkNetworks(): Promise<PlacedAddress[]> {
   return await withNetlinkClient(
@@ -300,12 +299,7 @@ async function findRoute(client: NetlinkQuestioner, address: string): Promise<Re
   return answer === undefined ? new Map() : parseAttributes(answer.data, rtmsgBytes);
 }
 
-/**
- * The routes by which this host reaches IPv4 addresses of its own (table local), and one in front of them that names
- * another source: docs/adr/0020.
- */
-
-/** All that a source is chosen from, and every route to an address of this host. Rejects with NETLINK_FAILED. */
+/** All that a source is chosen from (docs/adr/0020), and every route to an IPv4 address of this host. Rejects with NETLINK_FAILED. */
 export async function readLocalRoutes(): Promise<LocalRoutes> {
   return await withNetlinkClient('route', dumpLocalRoutes);
 }

@@ -256,10 +256,7 @@ export async function isInFirstPidNamespace(): Promise<boolean> {
 const PROC_PID_INIT_INO = 0xeffffffc;
 
 /** What this process may do to the network, see capabilities(7). */
-export interface Rights {
-  readonly hasNetAdmin: boolean;
-  readonly hasNetRaw: boolean;
-}
+export type Rights = Readonly<Record<'hasNetAdmin' | 'hasNetRaw', boolean>>;
 
 // linux/capability.h
 const CAP_NET_ADMIN = 12n;

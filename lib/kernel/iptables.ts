@@ -69,9 +69,7 @@ export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOu
   }
 }
 
-/** Foreign rules that packets pass before connections are tracked: they may keep packets from being tracked. */
-
-/** What a tool printed of one place. */
+/** What a tool printed of foreign rules that packets pass before connections are tracked: they may keep packets from that. */
 export type EarlyRules =
   /** `iptables-save -t raw`. */
   | ({ readonly kind: 'iptables' } & SaveOutput)
@@ -147,7 +145,6 @@ export async function saveIptables(
   return { family, dialect, text: await runTool({ tool, arguments: words, limitMs, isLowPriority: true }) };
 }
 
-/** Whose rules to read, and for how long the tool may take. */
 interface RawSource extends Pick<SaveOutput, 'family' | 'dialect'> {
   readonly limitMs: number;
 }

@@ -91,7 +91,6 @@ import {
 /** After how many milliseconds a tool that reads is killed, unless something else is said (100,000 rules: 4 s). */
 export const usualReadLimitMs = 10_000;
 
-/** What a real kernel needs to know. */
 interface KernelOptions {
   /** Called when a watch loses a part of its sources: once, until they work again. */
   readonly onProblem: (problem: VipnatError) => void;

@@ -508,11 +508,9 @@ export async function readGeneration(client: NetlinkQuestioner): Promise<number>
 const NFT_MSG_GETGEN = 0x0a10;
 const NFTA_GEN_ID = 1;
 
-/** The tables of nftables, asked for without a tool: what it costs does not grow with their rules. */
-
 /**
  * The handles of the tables of a name in the families ip and ip6: another handle is another table. Null where a family has none.
- * Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
+ * What it costs does not grow with their rules. Takes a client of the protocol netfilter, and rejects with NETLINK_FAILED, without CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
 export async function readTableHandles(
   client: NetlinkQuestioner,

@@ -274,8 +274,6 @@ function readAction(data: Buffer | undefined): string {
   return chain === undefined ? verdict : `${verdict} ${chain}`;
 }
 
-/** Rules of nftables as the kernel has them, asked for without a tool. */
-
 /** Which rules: of one chain, or of all chains of a table. */
 export interface RulePlace {
   readonly family: NftLayer;
@@ -394,8 +392,6 @@ function readVerdict(datagram: Buffer, first: number, last: number, depth = 0): 
   });
   return found;
 }
-
-/** The chains of nftables, asked for without a tool, and without their rules. */
 
 /** A family of nftables, as nft names it. */
 export type NftLayer = keyof typeof layerToNumber;

@@ -390,7 +390,6 @@ function untilNextMultiple(nowMs: number, everyMs: number): number {
   return rest > everyMs / 2 ? rest : rest + everyMs;
 }
 
-/** What every source of triggers is given. */
 interface SourceOptions extends Pick<PollOptions<never>, 'clock' | 'onProblem'> {
   readonly onTrigger: (trigger: Trigger) => void;
 }

@@ -39,8 +39,7 @@ export interface ServiceServer {
   readonly reason: string | null;
 }
 
-/** Of which Service's port the virtual server is looked for. */
-export type ServerQuestion = Pick<ServicePort, 'protocol' | 'port'> & { readonly family: Family };
+type ServerQuestion = Pick<ServicePort, 'protocol' | 'port'> & { readonly family: Family };
 
 /** Where IPVS shows its servers; empty or absent while it has none. */
 export const ipvsSource = '/proc/net/ip_vs';

@@ -351,8 +351,6 @@ export function toKey({ metadata: { namespace, name: own } }: ApiObject): string
   return namespace === undefined ? own : `${namespace}/${own}`;
 }
 
-/** The kinds of objects that are asked for. Nothing of an answer is trusted: each kind has the schema of what is used of it. */
-
 const metadata = z.object({ name, resourceVersion: objectVersion });
 
 const slice = z.object({
@@ -391,7 +389,7 @@ export type EndpointSlice = z.output<typeof slice>;
 /** A Service of v1, as far as it is of use. */
 export type Service = z.output<typeof service>;
 
-/** A kind of objects, and which of them are asked for. */
+/** A kind of objects, and which of them are asked for. Nothing of an answer is trusted: the schema has what is used of it. */
 export interface Resource<T extends ApiObject> {
   readonly kind: string;
   readonly path: string;

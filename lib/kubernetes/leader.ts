@@ -13,7 +13,6 @@ import * as z from 'zod/mini';
  * whose clock did not run (a virtual machine that was paused) can be wrong: then versions of objects decide.
  */
 
-/** The dependencies of an election, and its listeners. */
 interface LeaderOptions {
   readonly client: ObjectClient;
   readonly clock: Clock;

@@ -6,7 +6,6 @@ import type { KubeConfig, Cluster, User } from '@kubernetes/client-node';
 import { VipnatError } from '../errors.ts';
 import { statSync } from 'node:fs';
 
-/** What decides how. */
 interface RouteOptions {
   /** Null for a service account's, if any. */
   readonly kubeconfig: string | null;
@@ -20,8 +19,7 @@ export function findRoute({ kubeconfig, vips }: RouteOptions): ApiRoute | null {
   return readAccess === null ? null : new ApiRoute(readAccess, vips);
 }
 
-/** Where a connection to the API can go. */
-export interface ApiServer {
+interface ApiServer {
   /** A name, or an address without brackets. */
   readonly host: string;
   readonly port: number;

@@ -253,16 +253,8 @@ function toMeaning(rule: string): string {
 }
 
 /** RFC 9293, 3.1. */
-const flagToBit = new Map([
-  ['fin', 0x01],
-  ['syn', 0x02],
-  ['rst', 0x04],
-  ['psh', 0x08],
-  ['ack', 0x10],
-  ['urg', 0x20],
-  ['ecn', 0x40],
-  ['cwr', 0x80],
-]);
+const flags = ['fin', 'syn', 'rst', 'psh', 'ack', 'urg', 'ecn', 'cwr'];
+const flagToBit = new Map(flags.map((flag, bit) => [flag, 1 << bit]));
 
 /** `syn / fin,syn` as much as `& (0x1 | 0x2) == 0x2`: versions of nft differ. */
 function describeFlags(value: string, mask: string): string {
@@ -279,12 +271,7 @@ export function hasSameDeclaration(rendered: string, printed: string): boolean {
   return toDeclared(rendered) === toDeclared(printed);
 }
 
-const unitToSeconds = new Map([
-  ['d', 86_400],
-  ['h', 3600],
-  ['m', 60],
-  ['s', 1],
-]);
+const unitToSeconds: Readonly<Record<string, number>> = { d: 86_400, h: 3600, m: 60, s: 1 };
 
 function toDeclared(declaration: string): string {
   // The kernel names a size also where none was given.
@@ -296,7 +283,7 @@ function toDeclared(declaration: string): string {
 
 function toSeconds(duration: string): number {
   return [...duration.matchAll(/(\d+)([dhms])/g)].reduce(
-    (total, [, count, unit]) => total + Number(count) * (unitToSeconds.get(unit ?? '') ?? 0),
+    (total, [, count, unit]) => total + Number(count) * (unitToSeconds[unit ?? ''] ?? 0),
     0,
   );
 }

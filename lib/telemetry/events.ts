@@ -268,7 +268,6 @@ export function toNodeRegarding(node: string): Regarding {
   return { apiVersion: 'v1', kind: 'Node', name: node, uid: node };
 }
 
-/** The dependencies of writing events. */
 interface EventWriterOptions {
   readonly route: ApiRoute;
   readonly clock: Clock;

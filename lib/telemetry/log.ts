@@ -32,7 +32,6 @@ const beatMs = 5000;
  */
 export const hangingMs = 120_000;
 
-/** The dependencies of a heartbeat, and its listener. */
 interface HeartbeatOptions {
   readonly clock: Clock;
   /** Milliseconds since boot, by /proc/uptime. */

@@ -160,8 +160,7 @@ export async function createStateMeter<State>(
   };
 }
 
-/** What a metric is, as Prometheus has it. */
-export interface MetricDefinition {
+interface MetricDefinition {
   readonly type: 'gauge' | 'counter' | 'histogram';
   readonly labels: readonly string[];
   /** One sentence without its full stop: the HELP line, and the meaning in docs/metrics.md. */

@@ -1,7 +1,7 @@
 import { fillSection } from './sections.ts';
 import { topics } from '../../../cli/doctor/examine.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
-import { errorCodes, errorCatalogue } from '../../../lib/errors.ts';
+import { errorCodes, describeError } from '../../../lib/errors.ts';
 import { definitions } from '../../../lib/api/crds.ts';
 import { listTried, suiteNames, suites } from '../suites/suites.ts';
 
@@ -67,7 +67,7 @@ function listErrors(): GeneratedTable {
     name: 'errors',
     heads: ['Code', 'Meaning', 'What to do', 'Exit status', 'Retry'],
     rows: errorCodes.map((code) => {
-      const { meaning, remedy, exit, retry } = errorCatalogue[code];
+      const { meaning, remedy, exit, retry } = describeError(code);
       return [`\`${code}\``, meaning, remedy, String(exit), retry ? 'yes' : 'no'];
     }),
   };

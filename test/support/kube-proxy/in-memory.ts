@@ -29,7 +29,7 @@ export function syncKubeProxy(
     (table) => `*${table}\n:KUBE-PROXY-CANARY - [0:0]\nCOMMIT`,
   );
   kernel.run(family, dialect, `${declared.join('\n')}\n`);
-  for (const [table, chain, rule] of jumps) insertJump(kernel, { family, dialect }, { table, chain, rule });
+  for (const jump of jumps) insertJump(kernel, { family, dialect }, jump);
   const service = {
     service: kubernetesService,
     clusterIp: clusterIps[family],
@@ -41,23 +41,15 @@ export function syncKubeProxy(
 
 /** What `kube-proxy --cleanup` does, or a switch to another mode. Throws TOOL_FAILED when its chain is pinned. */
 export function removeKubeProxy(kernel: FakeKernel, { family, dialect }: ProxySource): void {
-  for (const [table, chain, rule] of jumps) deleteJump(kernel, { family, dialect }, { table, chain, rule });
+  for (const jump of jumps) deleteJump(kernel, { family, dialect }, jump);
   for (const table of ['filter', 'nat'] as const) {
     kernel.run(family, dialect, renderCleanup(table, listChains(kernel.show(family, dialect), table)));
   }
 }
 
-interface Jump {
-  readonly table: string;
-  readonly chain: string;
-  readonly rule: string;
-}
+type Jump = (typeof jumps)[number];
 
-function insertJump(
-  kernel: FakeKernel,
-  { family, dialect }: ProxySource,
-  { table, chain, rule }: Jump,
-): void {
+function insertJump(kernel: FakeKernel, { family, dialect }: ProxySource, [table, chain, rule]: Jump): void {
   const target = rule.slice(rule.lastIndexOf(' ') + 1);
   const text = kernel.show(family, dialect);
   if (listRules(text, table).includes(`-A ${chain} ${rule}`)) return;
@@ -65,11 +57,7 @@ function insertJump(
   kernel.run(family, dialect, `*${table}\n${declaration}-I ${chain} ${rule}\nCOMMIT\n`);
 }
 
-function deleteJump(
-  kernel: FakeKernel,
-  { family, dialect }: ProxySource,
-  { table, chain, rule }: Jump,
-): void {
+function deleteJump(kernel: FakeKernel, { family, dialect }: ProxySource, [table, chain, rule]: Jump): void {
   if (!listRules(kernel.show(family, dialect), table).includes(`-A ${chain} ${rule}`)) return;
   kernel.run(family, dialect, `*${table}\n-D ${chain} ${rule}\nCOMMIT\n`);
 }

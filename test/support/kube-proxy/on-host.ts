@@ -130,7 +130,8 @@ table ${ip} kube-proxy {
   }
 
   async #listChains(table: string): Promise<string[]> {
-    const { stdout } = await this.#tool(['-t', table, '-S']);
+    const words = [toolName(this.#family, this.#backend), '-w', String(this.waitSeconds), '-t', table, '-S'];
+    const { stdout } = await this.#namespaces.run(this.#namespace, words);
     return [...stdout.matchAll(/^-N (\S+)$/gm)].map(([, name]) => name ?? '');
   }
 
@@ -149,10 +150,5 @@ table ${ip} kube-proxy {
     const tool = `${toolName(this.#family, this.#backend)} -w ${this.waitSeconds}`;
     const script = commands.map((command) => `{ TOOL ${command}; } 2>/dev/null`).join('\n');
     await this.#namespaces.run(this.#namespace, ['sh', '-s'], { input: script.replaceAll('TOOL', tool) });
-  }
-
-  #tool(words: readonly string[]): ReturnType<Namespaces['run']> {
-    const tool = toolName(this.#family, this.#backend);
-    return this.#namespaces.run(this.#namespace, [tool, '-w', String(this.waitSeconds), ...words]);
   }
 }

@@ -2,39 +2,12 @@ import { type Random } from '../../../support/random/random.ts';
 
 /** What a shell, a terminal, a YAML reader or a tool's own grammar would take for more than text. */
 const hostileTexts = [
-  '$(touch /tmp/pwned)',
-  '`id`',
-  "'; reboot; '",
-  '"; flush ruleset; "',
-  '; flush ruleset',
-  '| sh',
-  '\u001b[2J\u001b[H',
-  '\u001b]0;title\u0007',
-  '\u009b31m',
-  '\u202etxt.exe',
-  '\u2028',
-  '\u0000',
-  '\r',
-  '\r\n',
-  '\n-A PREROUTING -j ACCEPT',
-  '\n# HELP vipnat_rule_conflict no',
-  '} # {',
-  '!include /etc/shadow',
-  '&a [*a]',
-  '*a',
-  '<<: *a',
-  '__proto__',
-  'constructor',
-  'toString',
-  '../../etc/passwd',
-  '%s%n',
-  '\ud800',
-  '\ufeff',
-  '𝕳',
-  '\\',
-  '"',
-  "'",
-] as const;
+  ...['$(touch /tmp/pwned)', '`id`', "'; reboot; '", '"; flush ruleset; "', '; flush ruleset', '| sh'],
+  ...['\u001b[2J\u001b[H', '\u001b]0;title\u0007', '\u009b31m', '\u202etxt.exe', '\u2028', '\u0000', '\r'],
+  ...['\r\n', '\n-A PREROUTING -j ACCEPT', '\n# HELP vipnat_rule_conflict no', '} # {'],
+  ...['!include /etc/shadow', '&a [*a]', '*a', '<<: *a', '__proto__', 'constructor', 'toString'],
+  ...['../../etc/passwd', '%s%n', '\ud800', '\ufeff', '𝕳', '\\', '"', "'"],
+];
 
 /** Numbers where something begins or ends. */
 export const edgeNumbers = [

@@ -5,6 +5,7 @@ import { performance } from 'node:perf_hooks';
 import { timeProcessor } from '../../../support/host/processor-time.ts';
 import { inspect } from 'node:util';
 import { VipnatError } from '../../../../lib/errors.ts';
+import { insistOnError } from './properties.ts';
 
 /** Which part of a target's cases the default run takes: `scripts/test --long` takes all, and then as many others nine times. */
 const shortShare = 0.1;
@@ -77,13 +78,12 @@ function describeFailure(where: string, input: unknown, cause: unknown): Error {
   return new Error(`${where}: ${words}\n${text}`);
 }
 
-/** What the function gives, or the coded error that it throws; any other error is thrown on. */
+/** What the function gives, or the coded error that it throws, which is checked; any other error is thrown on. */
 export function attempt<T>(read: () => T): T | VipnatError {
   try {
     return read();
   } catch (error) {
-    if (error instanceof VipnatError) return error;
-    throw error;
+    return toCoded(error);
   }
 }
 
@@ -92,7 +92,12 @@ export async function attemptLater<T>(read: () => Promise<T>): Promise<T | Vipna
   try {
     return await read();
   } catch (error) {
-    if (error instanceof VipnatError) return error;
-    throw error;
+    return toCoded(error);
   }
+}
+
+function toCoded(error: unknown): VipnatError {
+  if (!(error instanceof VipnatError)) throw error;
+  insistOnError(error);
+  return error;
 }

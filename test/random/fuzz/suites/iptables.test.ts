@@ -12,7 +12,7 @@ import {
   isOwnRule,
 } from '../../../../lib/iptables/rules.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
-import { insistOnError, isIn, insistOnEndpoint, insist } from '../engine/properties.ts';
+import { isIn, insistOnEndpoint, insist } from '../engine/properties.ts';
 import {
   kubernetesService,
   readIptablesProxy,
@@ -33,10 +33,7 @@ const balances = vips.map((vip): Balance => ({
 /** What is understood of a save: all of it coded or a value, and no endpoint that the text does not hold. */
 function checkSave(output: SaveOutput): void {
   const ruleset = attempt(() => parseSave(output));
-  if (ruleset instanceof VipnatError) {
-    insistOnError(ruleset);
-    return;
-  }
+  if (ruleset instanceof VipnatError) return;
   const isInText = isIn(output.text);
   for (const service of [kubernetesService, webService])
     insistOnProxy(readIptablesProxy(ruleset, service), isInText);

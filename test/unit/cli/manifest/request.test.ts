@@ -19,17 +19,8 @@ describe('an image', () => {
   });
 
   test.each([
-    '',
-    ' ',
-    'a b',
-    'Vipnat',
-    'vipnat:',
-    'vipnat:a:b',
-    '/vipnat',
-    'a//b',
-    'vipnat@sha256:12',
-    'x\ny',
-    '-x',
+    ...['', ' ', 'a b', 'Vipnat', 'vipnat:', 'vipnat:a:b', '/vipnat', 'a//b', 'vipnat@sha256:12'],
+    ...['x\ny', '-x'],
   ])('cannot be %j, which is said in one line', async (image) => {
     expect(await problemsOf(`--image=${image}`)).toEqual([
       expect.stringMatching(

@@ -38,6 +38,7 @@ describe('annotations', () => {
     const empty = annotate(annotations, { loadBalancerIP: '10.0.9.3' });
     expect(readRequests(empty).addresses.ipv4?.text).toBe('10.0.9.3');
     expect(readAnnotation(empty, 'method')).toBe(text.trim() || 'rr');
+    expect(readAnnotation(empty, 'shareKey')).toBeUndefined();
     const older = annotate({ 'vipnat.io/addresses': text.replace(',', ''), 'lb.zcloud.cn/vip': '10.0.9.4' });
     expect(readRequests(older).addresses.ipv4?.text).toBe('10.0.9.4');
   });
@@ -48,11 +49,6 @@ describe('annotations', () => {
       pool: 'p',
     });
     expect(readRequests(annotate({}))).toMatchObject({ shareKey: '', pool: null, problem: null });
-  });
-
-  test('a method', () => {
-    expect(readAnnotation(annotate({ 'lb.zdns.cn/method': 'rr' }), 'method')).toBe('rr');
-    expect(readAnnotation(annotate({}), 'method')).toBeUndefined();
   });
 
   test.each([

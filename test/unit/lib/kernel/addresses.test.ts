@@ -1,6 +1,11 @@
 import { describe, test, expect } from '@jest/globals';
 import { dumpAddresses } from '../../../../lib/kernel/addresses.ts';
-import { type NetlinkMessage, type NetlinkClient, renderMessage } from '../../../../lib/kernel/netlink.ts';
+import {
+  type NetlinkMessage,
+  type NetlinkClient,
+  renderAttribute,
+  renderMessage,
+} from '../../../../lib/kernel/netlink.ts';
 import { createAddressDigester } from '../../../../lib/kernel/watch.ts';
 
 const tentative = 0x40;
@@ -61,7 +66,7 @@ describe('the digest of addresses', () => {
 
   test('does not change with the time that an address has left', async () => {
     const message = address(one);
-    const aged = { ...message, data: Buffer.concat([message.data, attribute(6, Buffer.from('0123'))]) };
+    const aged = { ...message, data: Buffer.concat([message.data, renderAttribute(6, Buffer.from('0123'))]) };
     expect(await digest(aged)).toEqual(await digest(message));
   });
 
@@ -102,13 +107,6 @@ function address(of: { bytes: readonly number[]; index: number; flags: number })
   header.writeUInt32LE(of.index, 4);
   const flags = Buffer.alloc(4);
   flags.writeUInt32LE(of.flags);
-  const data = Buffer.concat([header, attribute(1, Buffer.from(of.bytes)), attribute(8, flags)]);
+  const data = Buffer.concat([header, renderAttribute(1, Buffer.from(of.bytes)), renderAttribute(8, flags)]);
   return { type: 20, flags: 0, sequence: 1, data };
-}
-
-function attribute(type: number, value: Buffer): Buffer {
-  const header = Buffer.alloc(4);
-  header.writeUInt16LE(4 + value.length, 0);
-  header.writeUInt16LE(type, 2);
-  return Buffer.concat([header, value]);
 }

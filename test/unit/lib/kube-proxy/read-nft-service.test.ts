@@ -1,11 +1,9 @@
 import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
-import { test, expect, describe } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 import {
   type ServicePortName,
   isNftAffinitySet,
   kubernetesService,
-  nftServiceChain,
-  nftServiceChainName,
 } from '../../../../lib/kube-proxy/read.ts';
 import { webService } from '../../../support/kube-proxy/rules.ts';
 
@@ -20,15 +18,4 @@ test("a set of clients is known as that of its Service's endpoints", () => {
   expect(isOf(webService)).toEqual([]);
   expect(isOf({ ...kubernetesService, portName: 'http' })).toEqual([]);
   expect(isOf({ ...kubernetesService, name: 'kube' })).toEqual([]);
-});
-
-describe('nftables chains have the names that kube-proxy gives them', () => {
-  test('default/kubernetes', () => {
-    expect(nftServiceChain).toBe('service-2QRHZV4L-default/kubernetes/tcp/https');
-    expect(capture).toContain(`chain ${nftServiceChain} {`);
-  });
-
-  test('another service', () => {
-    expect(capture).toContain(`chain ${nftServiceChainName(webService)} {`);
-  });
 });

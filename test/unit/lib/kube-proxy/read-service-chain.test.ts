@@ -4,7 +4,6 @@ import {
   endpointChainName,
   formatServicePort,
   kubernetesService,
-  serviceChain,
   serviceChainName,
 } from '../../../../lib/kube-proxy/read.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
@@ -18,11 +17,6 @@ const nameEndpointChain = (service: ServicePortName, text: string) =>
   endpointChainName(service, toEndpoint(text));
 
 describe('service chains have the names that kube-proxy gives them', () => {
-  test('default/kubernetes', () => {
-    expect(formatServicePort(kubernetesService)).toBe('default/kubernetes:https');
-    expect(serviceChain).toBe('KUBE-SVC-NPX46M4PTMTKRN6Y');
-  });
-
   test.each([
     [{ ...dns, portName: 'dns', protocol: 'udp' }, 'KUBE-SVC-TCOU7JCQXEZGVUNU'],
     [{ ...dns, portName: 'dns-tcp', protocol: 'tcp' }, 'KUBE-SVC-ERIFXISQEP7F7OF4'],
