@@ -78,7 +78,6 @@ interface MarkedRows {
 /** The units, for as long as a signal lets them be asked. */
 type OpenPair = (signal: AbortSignal) => DevicePair<AlteonUnit>;
 
-/** What one of them takes. */
 interface Plan {
   readonly request: MarkedRows;
   readonly steps: readonly Step[];
@@ -86,7 +85,6 @@ interface Plan {
   readonly liveStates: ReadonlyMap<string, number>;
 }
 
-/** What a round came to before its commit. */
 interface Prepared {
   readonly plans: readonly Plan[];
   readonly steps: readonly Step[];
@@ -95,7 +93,6 @@ interface Prepared {
   readonly isUnsaved: boolean;
 }
 
-/** What a commit came to. */
 interface Committed {
   readonly progress: Progress;
   readonly needsSync: 'yes' | 'no' | 'if-standby-answers';
@@ -158,7 +155,7 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
-    const why = refuse(wanted);
+    const why = findRefusal(wanted);
     if (why !== null) throw new DeviceError('refused', why);
     return await this.#lock.alone(async () => {
       signal.throwIfAborted();
@@ -183,7 +180,7 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
-    const why = refuse(wanted);
+    const why = findRefusal(wanted);
     if (why !== null) return { result: 'refused', why };
     const rows = toRows(wanted, this.#settings.options);
     return await this.#together.add({ mark: formatMark(wanted.id), wanted: rows }, signal);
@@ -375,9 +372,4 @@ async function sync(unit: AlteonUnit, { needsSync }: Committed, standby: Standby
   } catch (error) {
     if (!(error instanceof DeviceError) || error.kind === 'unreachable') throw error;
   }
-}
-
-function refuse(wanted: Balancer): string | null {
-  const why = findRefusal(wanted);
-  return why === null ? null : `an Alteon cannot have it: ${why}`;
 }
