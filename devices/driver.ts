@@ -186,10 +186,7 @@ export type Progress =
   | { readonly result: 'done' }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
-  /**
-   * It will not do it, however often it is asked: a person has to change something. What serves already goes on, and gets the members that are wanted,
-   * as far as the device can.
-   */
+  /** However often it is asked: a person has to change something. What serves goes on, with the wanted members, as far as the device can. */
   | { readonly result: 'refused'; readonly why: string }
   /** It did not work this time. A unit that is `unauthorized` is asked for nothing more until the credentials may be others. */
   | { readonly result: 'failed'; readonly why: string; readonly kind?: DeviceErrorKind };
@@ -275,10 +272,7 @@ export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>): Refuse {
   return (what) => new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
 }
 
-/**
- * What all drivers ask of settings: a cluster's name, one unit or two, credentials, and a CA that is one. Answers the credentials.
- * @throws VipnatError DEVICE_SETTINGS_INVALID
- */
+/** Checks what all drivers ask of settings, and answers the credentials. @throws VipnatError DEVICE_SETTINGS_INVALID */
 export function checkSettings(settings: DeviceSettings): NonNullable<DeviceSettings['credentials']> {
   const { cluster, units, credentials, ca } = settings;
   const refuse = refuseSettings(settings);

@@ -200,10 +200,7 @@ const textToRole = new Map(
   Object.entries({ master: 'active', 2: 'active', backup: 'standby', 3: 'standby' } as const),
 );
 
-/**
- * One unit, in the words of its tables. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the
- * signal ends.
- */
+/** One unit, in the words of its tables. All methods reject with a DeviceError that names it, with what `beforeCall` throws, or at its signal. */
 export class AlteonUnit implements PairUnit {
   readonly unit: string;
   readonly #parts: UnitParts;

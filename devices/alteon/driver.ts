@@ -11,6 +11,7 @@ import {
   type Progress,
   DeviceError,
   type CreateDriver,
+  type DriverContext,
   type LoadBalancerDriver,
   type Capabilities,
   type Owned,
@@ -75,9 +76,6 @@ interface MarkedRows {
   readonly wanted: Rows;
 }
 
-/** The units, for as long as a signal lets them be asked. */
-type OpenPair = (signal: AbortSignal) => DevicePair<AlteonUnit>;
-
 interface Plan {
   readonly request: MarkedRows;
   readonly steps: readonly Step[];
@@ -111,11 +109,8 @@ function running(unit: AlteonUnit, why: string): Committed {
 }
 
 /** Makes a driver of Radware's Alteon, by its REST interface, for one or two units; docs/drivers.md has its options. */
-export const createAlteon: CreateDriver = (settings, context) => {
-  const read = readSettings(settings);
-  const units = read.units.map((address) => openUnit(address, context, read.options));
-  return new AlteonDriver(read, (signal) => new DevicePair(units.map((open) => open(signal))));
-};
+export const createAlteon: CreateDriver = (settings, context) =>
+  new AlteonDriver(readSettings(settings), context);
 
 /** Together they cost little more than one. What one round does not take waits for the next. */
 const changesAtOnce = 64;
@@ -123,7 +118,7 @@ const changesAtOnce = 64;
 class AlteonDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #settings: AlteonSettings;
-  readonly #open: OpenPair;
+  readonly #open: (signal: AbortSignal) => DevicePair<AlteonUnit>;
   readonly #prefix: string;
   /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
   readonly #lock = new SharedLock();
@@ -132,9 +127,10 @@ class AlteonDriver implements LoadBalancerDriver {
   readonly #markToGroup = new Map<string, number>();
   #groups = 0;
 
-  constructor(settings: AlteonSettings, open: OpenPair) {
+  constructor(settings: AlteonSettings, context: DriverContext) {
     this.#settings = settings;
-    this.#open = open;
+    const units = settings.units.map((address) => openUnit(address, context, settings.options));
+    this.#open = (signal) => new DevicePair(units.map((open) => open(signal)));
     this.#prefix = `vipnat_${settings.cluster}_`;
     const pair = settings.units.length === 2;
     this.capabilities = {

@@ -39,10 +39,7 @@ interface Holdings {
   readonly serverToSessions: ReadonlyMap<string, number>;
 }
 
-/**
- * The balancers of a cluster. What is left of one is listed too, however little it is: then it has no addresses, or no listeners. A method
- * that vipnat does not use is read as `rr`.
- */
+/** The balancers of a cluster. What is left of one has no addresses, or no listeners. A method that vipnat does not use is read as `rr`. */
 export function readOwned(holdings: Holdings): readonly Owned[] {
   return [...splitByMark(holdings.rows)]
     .sort(([one], [other]) => (one < other ? -1 : 1))

@@ -411,10 +411,7 @@ export interface Session {
   readonly close: () => Promise<void>;
 }
 
-/**
- * The clusters that the suite says it is. The name of one is the beginning of the other's, which is as long as it may be: whoever tells
- * clusters by the beginning of a text fails.
- */
+/** The clusters of the suite. One's name begins the other's, which is as long as it may be: whoever tells clusters by a text's beginning fails. */
 export const testClusters = ['vipnat-conformance', 'vipnat-conformance-with-the-longest-name'] as const;
 
 /** Addresses for documentation (RFC 5737, RFC 3849), which no network routes. */

@@ -59,10 +59,7 @@ const maxSockets = 20_000;
 /** keepalived has a route and a gratuitous ARP for each. */
 const maxAddresses = 1000;
 
-/**
- * The files of one unit: `at` is 0 or 1. A pair has keepalived's, too.
- * @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant, or make too many sockets.
- */
+/** The files of one unit, `at` 0 or 1; of a pair, keepalived's too. @throws VipnatError DEVICE_SETTINGS_INVALID, also for too many sockets */
 export function configureUnit(
   settings: DeviceSettings,
   addresses: readonly AddressRange[],

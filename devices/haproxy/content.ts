@@ -114,10 +114,7 @@ export function isKept({ clusterToState }: UnitContent, cluster: string): boolea
   return clusterToState.get(cluster) === 'kept';
 }
 
-/**
- * What says that a unit has all of a cluster. keepalived of its host then gives it the addresses again, unless another cluster lacks something that
- * the other units have.
- */
+/** What says that a unit has all of a cluster. Then keepalived gives it the addresses, unless it lacks another cluster that other units have. */
 export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
   const known = others.flatMap((other) =>
     [...other.clusterToState.keys()].filter((one) => isKept(other, one)),

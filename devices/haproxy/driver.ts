@@ -32,7 +32,7 @@ import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import { exchangeText } from '../../lib/http/client.ts';
 
-/** After a call that waited so long without an answer, changes do not call the unit for a while. Reads still do. */
+/** After a call that waited so long, changes do not call the unit for a while, as each would wait: as long as the other is active. Reads do. */
 const slowMs = 1000;
 const leftOutMs = 10_000;
 
@@ -82,8 +82,7 @@ class UnitMemory {
  * Tension: HAProxy cannot get a frontend at run time, forgets at its end all that it got there, and knows of no other unit.
  * Compromise: the configuration has slots, which `vipnat device configuration` makes. A map says which address and port has which slot, and another
  * one whose each slot is. Both units are written, each by one call, which reads back what it wrote. A unit that began empty is filled from the
- * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait without an answer is left out of
- * changes for a while, as long as the other one is active: else each change would wait for it.
+ * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait is left out of changes for a while.
  */
 
 /** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
