@@ -284,10 +284,7 @@ export function readMembers(
   return [...nameToMember.values()];
 }
 
-/**
- * A unit's own program, a shell script on its host: what its units of systemd and keepalived call, with the folders of `UnitFolders`. It saves
- * what the unit has when that stops or reloads, and tells it its role.
- */
+/** The shell script that a unit's systemd and keepalived call. It saves what the unit has when that stops or reloads, and tells it its role. */
 export function formatScript(folders: Readonly<Record<'configuration' | 'state' | 'run', string>>): string {
   const { configuration, state, run } = folders;
   return `#!/bin/sh
