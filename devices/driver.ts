@@ -37,10 +37,7 @@ export type DeviceErrorKind =
   /** Its answer cannot be read. */
   | 'nonsense';
 
-/**
- * By what an object of vipnat on a device is distinguished from those of other users, and of other clusters: the beginning of its name,
- * `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Names in Kubernetes have no underscores.
- */
+/** What an object's name begins with, unlike other users' and clusters': `vipnat_CLUSTER_NAMESPACE_NAME_UID`. Kubernetes' have no underscores. */
 export function formatMark({ cluster, namespace, name, uid }: BalancerId): string {
   return ['vipnat', cluster, namespace, name, uid].join('_');
 }
@@ -186,10 +183,7 @@ export type Progress =
   | { readonly result: 'done' }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
-  /**
-   * It will not do it, however often it is asked: a person has to change something. What serves already goes on, and gets the members that are wanted,
-   * as far as the device can.
-   */
+  /** However often it is asked: a person has to change something. What serves continues, with the wanted members, as far as the device can. */
   | { readonly result: 'refused'; readonly why: string }
   /** It did not work this time. A unit that is `unauthorized` is asked for nothing more until the credentials may be others. */
   | { readonly result: 'failed'; readonly why: string; readonly kind?: DeviceErrorKind };
@@ -275,10 +269,7 @@ export function refuseSettings({ name }: Pick<DeviceSettings, 'name'>): Refuse {
   return (what) => new VipnatError('DEVICE_SETTINGS_INVALID', `device ${name} cannot be used: ${what}`);
 }
 
-/**
- * What all drivers ask of settings: a cluster's name, one unit or two, credentials, and a CA that is one. Answers the credentials.
- * @throws VipnatError DEVICE_SETTINGS_INVALID
- */
+/** Checks what all drivers ask of settings, and answers the credentials. @throws VipnatError DEVICE_SETTINGS_INVALID */
 export function checkSettings(settings: DeviceSettings): NonNullable<DeviceSettings['credentials']> {
   const { cluster, units, credentials, ca } = settings;
   const refuse = refuseSettings(settings);

@@ -8,10 +8,7 @@ export const drivers: Readonly<Record<string, () => Promise<CreateDriver>>> = {
   haproxy: async () => (await import('./haproxy/driver.ts')).createHaproxy,
 };
 
-/**
- * Prints a shell script that configures a unit, 0 or 1, of a device with these addresses for Services.
- * Throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant.
- */
+/** Prints a shell script that configures a unit, 0 or 1, with these addresses for Services. Throws VipnatError DEVICE_SETTINGS_INVALID. */
 type PrintConfiguration = (
   settings: DeviceSettings,
   addresses: readonly AddressRange[],

@@ -37,7 +37,6 @@ export interface AlteonSettings extends Pick<DeviceSettings, 'cluster'> {
   readonly options: AlteonOptions;
 }
 
-/** One unit. */
 interface AlteonAddress {
   /** As it was given. */
   readonly unit: string;
@@ -119,7 +118,6 @@ const retryMs = 350;
 /** What a unit prints is quoted as far as it says what is wrong. */
 const maxQuoted = 300;
 
-/** An object of JSON. */
 type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Opens nothing yet. What it answers is a unit for as long as a signal lets it be asked: its connections are the same each time. */
@@ -202,10 +200,7 @@ const textToRole = new Map(
   Object.entries({ master: 'active', 2: 'active', backup: 'standby', 3: 'standby' } as const),
 );
 
-/**
- * One unit, in the words of its tables. All methods reject with a DeviceError that names the unit, with what `beforeCall` throws, or when the
- * signal ends.
- */
+/** One unit, in the words of its tables. All methods reject with a DeviceError that names it, with what `beforeCall` throws, or at its signal. */
 export class AlteonUnit implements PairUnit {
   readonly unit: string;
   readonly #parts: UnitParts;
@@ -342,7 +337,6 @@ export class AlteonUnit implements PairUnit {
     }
   }
 
-  /** What it has at a path, as JSON. */
   async #get(path: string): Promise<JsonObject> {
     const answer = this.#parse(path, await this.#ask('GET', path));
     if (answer === null) throw new DeviceError('nonsense', `${this.unit} answers GET ${path} without JSON`);

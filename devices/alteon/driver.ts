@@ -11,6 +11,7 @@ import {
   type Progress,
   DeviceError,
   type CreateDriver,
+  type DriverContext,
   type LoadBalancerDriver,
   type Capabilities,
   type Owned,
@@ -75,10 +76,6 @@ interface MarkedRows {
   readonly wanted: Rows;
 }
 
-/** The units, for as long as a signal lets them be asked. */
-type OpenPair = (signal: AbortSignal) => DevicePair<AlteonUnit>;
-
-/** What one of them takes. */
 interface Plan {
   readonly request: MarkedRows;
   readonly steps: readonly Step[];
@@ -86,7 +83,6 @@ interface Plan {
   readonly liveStates: ReadonlyMap<string, number>;
 }
 
-/** What a round came to before its commit. */
 interface Prepared {
   readonly plans: readonly Plan[];
   readonly steps: readonly Step[];
@@ -95,7 +91,6 @@ interface Prepared {
   readonly isUnsaved: boolean;
 }
 
-/** What a commit came to. */
 interface Committed {
   readonly progress: Progress;
   readonly needsSync: 'yes' | 'no' | 'if-standby-answers';
@@ -114,11 +109,8 @@ function running(unit: AlteonUnit, why: string): Committed {
 }
 
 /** Makes a driver of Radware's Alteon, by its REST interface, for one or two units; docs/drivers.md has its options. */
-export const createAlteon: CreateDriver = (settings, context) => {
-  const read = readSettings(settings);
-  const units = read.units.map((address) => openUnit(address, context, read.options));
-  return new AlteonDriver(read, (signal) => new DevicePair(units.map((open) => open(signal))));
-};
+export const createAlteon: CreateDriver = (settings, context) =>
+  new AlteonDriver(readSettings(settings), context);
 
 /** Together they cost little more than one. What one round does not take waits for the next. */
 const changesAtOnce = 64;
@@ -126,7 +118,7 @@ const changesAtOnce = 64;
 class AlteonDriver implements LoadBalancerDriver {
   readonly capabilities: Capabilities;
   readonly #settings: AlteonSettings;
-  readonly #open: OpenPair;
+  readonly #open: (signal: AbortSignal) => DevicePair<AlteonUnit>;
   readonly #prefix: string;
   /** A unit has one configuration that waits: whoever reads it in the middle of a change reads half of that. */
   readonly #lock = new SharedLock();
@@ -135,9 +127,10 @@ class AlteonDriver implements LoadBalancerDriver {
   readonly #markToGroup = new Map<string, number>();
   #groups = 0;
 
-  constructor(settings: AlteonSettings, open: OpenPair) {
+  constructor(settings: AlteonSettings, context: DriverContext) {
     this.#settings = settings;
-    this.#open = open;
+    const units = settings.units.map((address) => openUnit(address, context, settings.options));
+    this.#open = (signal) => new DevicePair(units.map((open) => open(signal)));
     this.#prefix = `vipnat_${settings.cluster}_`;
     const pair = settings.units.length === 2;
     this.capabilities = {
@@ -158,7 +151,7 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async plan(wanted: Balancer, signal: AbortSignal): Promise<readonly Change[]> {
-    const why = refuse(wanted);
+    const why = findRefusal(wanted);
     if (why !== null) throw new DeviceError('refused', why);
     return await this.#lock.alone(async () => {
       signal.throwIfAborted();
@@ -183,7 +176,7 @@ class AlteonDriver implements LoadBalancerDriver {
   }
 
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
-    const why = refuse(wanted);
+    const why = findRefusal(wanted);
     if (why !== null) return { result: 'refused', why };
     const rows = toRows(wanted, this.#settings.options);
     return await this.#together.add({ mark: formatMark(wanted.id), wanted: rows }, signal);
@@ -375,9 +368,4 @@ async function sync(unit: AlteonUnit, { needsSync }: Committed, standby: Standby
   } catch (error) {
     if (!(error instanceof DeviceError) || error.kind === 'unreachable') throw error;
   }
-}
-
-function refuse(wanted: Balancer): string | null {
-  const why = findRefusal(wanted);
-  return why === null ? null : `an Alteon cannot have it: ${why}`;
 }

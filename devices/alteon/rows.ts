@@ -1,12 +1,12 @@
 import {
   type Rows,
+  splitByMark,
   tableIds,
   parseName,
   type ParsedName,
   type Fields,
   makeRows,
   nameGroup,
-  type GatheredRows,
   formatToken,
   type TableId,
   type Step,
@@ -16,7 +16,6 @@ import {
   type Owned,
   type BalancerId,
   parseMark,
-  formatMark,
   type Member,
   type Listener,
   type Balancer,
@@ -40,32 +39,23 @@ interface Holdings {
   readonly serverToSessions: ReadonlyMap<string, number>;
 }
 
-/**
- * The balancers of a cluster. What is left of one is listed too, however little it is: then it has no addresses, or no listeners. A method
- * that vipnat does not use is read as `rr`.
- */
+/** The balancers of a cluster. What is left of one has no addresses, or no listeners. A method that vipnat does not use is read as `rr`. */
 export function readOwned(holdings: Holdings): readonly Owned[] {
-  const markToId = new Map<string, BalancerId>();
-  for (const id of tableIds) {
-    for (const key of holdings.rows[id].keys()) {
-      const parsed = parseMark(key.split('/')[0] ?? '', holdings.cluster);
-      if (parsed !== null) markToId.set(formatMark(parsed.id), parsed.id);
-    }
-  }
-  return [...markToId]
+  return [...splitByMark(holdings.rows)]
     .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([mark, id]) => readBalancer(holdings, mark, id));
+    .flatMap(([mark, own]) => {
+      const parsed = parseMark(mark, holdings.cluster);
+      return parsed === null ? [] : [readBalancer(holdings, own, parsed.id)];
+    });
 }
 
-function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
-  const { rows, cluster } = holdings;
-  const isOwn = (name: string) => name.startsWith(`${mark}_`);
-  const groups = [...rows.group].filter(([name]) => isOwn(name));
+function readBalancer(holdings: Holdings, own: Rows, id: BalancerId): Owned {
+  const groups = [...own.group];
   const listeners = groups.flatMap(([name]) => {
-    const parsed = parseName(name, cluster);
+    const parsed = parseName(name, holdings.cluster);
     return parsed === null ? [] : [readListener(holdings, name, parsed)];
   });
-  const servers = [...rows.virtualServer].filter(([name]) => isOwn(name));
+  const servers = [...own.virtualServer];
   const texts = servers.map(([, fields]) =>
     String(fields.VirtServerIpAddress ?? fields.VirtServerIpv6Addr ?? ''),
   );
@@ -74,7 +64,7 @@ function readBalancer(holdings: Holdings, mark: string, id: BalancerId): Owned {
     addresses: readAddresses(texts),
     listeners: listeners.map(({ listener }) => listener),
     method: readMethod(groups[0]?.[1]),
-    affinityS: readAffinity(rows, servers[0]),
+    affinityS: readAffinity(own, servers[0]),
   };
   return { balancer, memberToSessions: sumSessions(listeners.flatMap(({ sessions }) => sessions)) };
 }
@@ -121,9 +111,7 @@ function readMethod(group: Fields | undefined): DeviceMethod {
   return (found?.[0] as DeviceMethod | undefined) ?? 'rr';
 }
 
-function readAffinity(rows: Rows, server: readonly [string, Fields] | undefined): number | null {
-  if (server === undefined) return null;
-  const [name, fields] = server;
+function readAffinity(rows: Rows, [name, fields]: readonly [string, Fields] = ['', {}]): number | null {
   const service = rows.virtualService.get(`${name}/1`) ?? {};
   const { PersistentTimeOut = 0 } = rows.serviceGroup.get(`${name}/1`) ?? {};
   if (service.PBind !== bindings.clientAddress) return null;
@@ -156,20 +144,19 @@ const portsOfMembers = 0;
 /** Source: the MIB: a port of a service (1 is for all of IP), a port of a real server, and the minutes of persistence. */
 const limits = { port: { min: 9, max: 65_534 }, memberPort: { min: 5, max: 65_534 }, minutes: 32_768 };
 
-/** Why no Alteon can be this balancer, as a sentence's end; null where one can. */
+/** Why no Alteon can be this balancer; null where one can. */
 export function findRefusal({ listeners, affinityS }: Balancer): string | null {
-  const isWithin = (port: number, { min, max }: { readonly min: number; readonly max: number }) =>
-    port >= min && port <= max;
+  const { port: own, memberPort: theirs } = limits;
+  const cannot = 'an Alteon cannot have it:';
   for (const { port, members } of listeners) {
-    if (!isWithin(port, limits.port))
-      return `port ${port} is outside of ${limits.port.min} to ${limits.port.max}`;
-    const bad = members.find((member) => !isWithin(member.port, limits.memberPort));
-    if (bad !== undefined) {
-      return `port ${bad.port} of a member is outside of ${limits.memberPort.min} to ${limits.memberPort.max}`;
-    }
+    if (port < own.min || port > own.max)
+      return `${cannot} port ${port} is outside of ${own.min} to ${own.max}`;
+    const bad = members.find((one) => one.port < theirs.min || one.port > theirs.max);
+    if (bad !== undefined)
+      return `${cannot} port ${bad.port} of a member is outside of ${theirs.min} to ${theirs.max}`;
   }
   if (affinityS === null || toMinutes(affinityS) <= limits.minutes) return null;
-  return `an affinity of ${affinityS} s is longer than ${limits.minutes} minutes`;
+  return `${cannot} an affinity of ${affinityS} s is longer than ${limits.minutes} minutes`;
 }
 
 /** All rows that a balancer is made of. */
@@ -194,7 +181,12 @@ function toMinutes(affinityS: number): number {
   return Math.max(1, Math.ceil(affinityS / 60));
 }
 
-function addGroup(rows: GatheredRows, group: string, { method }: Balancer, listener: Listener): void {
+function addGroup(
+  rows: ReturnType<typeof makeRows>,
+  group: string,
+  { method }: Balancer,
+  listener: Listener,
+): void {
   const { protocol, members } = listener;
   rows.group.set(group, {
     Metric: methodToMetric[method],
@@ -214,12 +206,10 @@ function addGroup(rows: GatheredRows, group: string, { method }: Balancer, liste
 }
 
 /** What drains keeps the weight that it had. What a unit has no field for is in a row's name, so that it can be read back. */
-function toRealServer({ address, weight }: Member, scaled: number): Fields {
+function toRealServer({ address: { family, text }, weight }: Member, scaled: number): Fields {
   const noted = scaled === weight ? '' : `weight ${weight}`;
   return {
-    ...(address.family === 'ipv4'
-      ? { IpVer: 1, IpAddr: address.text }
-      : { IpVer: 2, Ipv6Addr: address.text }),
+    ...(family === 'ipv4' ? { IpVer: 1, IpAddr: text } : { IpVer: 2, Ipv6Addr: text }),
     State: enabled,
     ...(weight === 0 ? {} : { Weight: scaled, Name: noted }),
   };
@@ -346,7 +336,10 @@ function toPath({ id, key }: Row): string {
 }
 
 function describe({ id, key }: Row, before: Fields | null, after: Fields | null): Change {
-  const list = (fields: Fields) => Object.entries(fields).map(([column, value]) => `${column}=${value}`);
-  const format = (fields: Fields | null) => (fields === null ? null : list(fields).join(' '));
+  const format = (fields: Fields | null) =>
+    fields &&
+    Object.entries(fields)
+      .map(([column, value]) => `${column}=${value}`)
+      .join(' ');
   return { object: `${tables[id].title} ${key}`, before: format(before), after: format(after) };
 }

@@ -1,19 +1,16 @@
 import { type BalancerId, type Listener, formatMark, parseMark, type Change } from '../driver.ts';
-import { type Address, parseAddress } from '../../lib/net.ts';
-import ipaddr from 'ipaddr.js';
+import { type Address, parseAddress, toNumber } from '../../lib/net.ts';
 
 /**
  * The name of an object of vipnat: the mark, then whose it is. An Alteon takes 255 characters (slbNewCfgEnhRealServerIndex); the longest of these
  * has 254: a mark of 212, `_tcp_65534`, an IPv6 address as 25 digits, and `_65534`.
  */
-export interface ParsedName {
+export interface ParsedName extends Pick<Listener, 'protocol' | 'port'> {
   readonly id: BalancerId;
-  readonly protocol: Listener['protocol'];
-  readonly port: number;
 }
 
 /** `MARK_tcp_443`: a listener's group. */
-export function nameGroup(id: BalancerId, { protocol, port }: Pick<Listener, 'protocol' | 'port'>): string {
+export function nameGroup(id: BalancerId, { protocol, port }: Omit<ParsedName, 'id'>): string {
   return `${formatMark(id)}_${protocol}_${port}`;
 }
 
@@ -26,11 +23,8 @@ export function parseName(name: string, cluster: string): ParsedName | null {
 }
 
 /** An address in a name. IPv6 in base 36: colons have a meaning of their own in formulas of groups, and 39 characters more than names have room for. */
-export function formatToken({ family, text }: Address): string {
-  if (family === 'ipv4') return text;
-  const bytes = ipaddr.IPv6.parse(text).toByteArray();
-  const number = bytes.reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-  return number.toString(36).padStart(25, '0');
+export function formatToken(address: Address): string {
+  return address.family === 'ipv4' ? address.text : toNumber(address).toString(36).padStart(25, '0');
 }
 
 /** One request that changes what waits to be applied. */
@@ -105,11 +99,8 @@ export const tables = {
     name: 'EnhVirtServicesTable',
     keys: ['ServIndex', 'Index'],
     columns: {
-      VirtPort: 'number',
-      RealPort: 'number',
-      UDPBalance: 'number',
-      DBind: 'number',
-      PBind: 'number',
+      ...{ VirtPort: 'number', RealPort: 'number', UDPBalance: 'number' },
+      ...{ DBind: 'number', PBind: 'number' },
     },
     title: 'virtual service',
   },
@@ -138,12 +129,10 @@ export type Fields = Readonly<Partial<Record<Column, string | number>>>;
 /** Rows of all tables by their keys, as a path has them: `GROUP/SERVER`. */
 export type Rows = Readonly<Record<TableId, ReadonlyMap<string, Fields>>>;
 
-/** The same, while they are gathered. */
-export type GatheredRows = Readonly<Record<TableId, Map<string, Fields>>>;
-
 /** Tables without rows. */
-export function makeRows(): GatheredRows {
-  return Object.fromEntries(tableIds.map((id) => [id, new Map<string, Fields>()])) as GatheredRows;
+export function makeRows(): Readonly<Record<TableId, Map<string, Fields>>> {
+  const rows = tableIds.map((id) => [id, new Map<string, Fields>()] as const);
+  return Object.fromEntries(rows) as ReturnType<typeof makeRows>;
 }
 
 /** The key of a row as the unit printed it; null where it has none. */
@@ -179,11 +168,11 @@ export function readColumn(row: Readonly<Record<string, unknown>>, column: strin
 
 /** Rows of one cluster, by the marks that their names begin with. */
 export function splitByMark(rows: Rows): ReadonlyMap<string, Rows> {
-  const markToRows = new Map<string, GatheredRows>();
+  const markToRows = new Map<string, ReturnType<typeof makeRows>>();
   for (const id of tableIds)
     for (const [key, fields] of rows[id]) {
       // A mark has four underscores.
-      const mark = key.split('_', 5).join('_');
+      const [mark = key] = /^(?:[^_]*_){4}[^_/]*/.exec(key) ?? [];
       const own = markToRows.get(mark) ?? makeRows();
       markToRows.set(mark, own);
       own[id].set(key, fields);

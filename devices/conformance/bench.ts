@@ -107,7 +107,6 @@ const maxWaitMs = 600_000;
 /** Between two tries of what failed. */
 const retryMs = 1000;
 
-/** What a subject is made of. */
 interface SubjectParts {
   readonly driver: LoadBalancerDriver;
   readonly clock: Clock;
@@ -201,8 +200,7 @@ export class Subject {
       limit.reject(new CheckFailed(`${what} has not ended after ${limitMs / 1000} s`));
     });
     try {
-      const all = AbortSignal.any([signal, ...(more === undefined ? [] : [more])]);
-      return await Promise.race([call(all), limit.promise]);
+      return await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;
@@ -231,7 +229,6 @@ export function describeError(error: unknown): string {
   return name === 'DeviceError' && typeof kind === 'string' ? `${kind}: ${message}` : message;
 }
 
-/** How a driver is opened for a check. */
 interface Opening {
   /** The first of the test's clusters unless given. */
   readonly cluster?: string;
@@ -305,9 +302,8 @@ export class Bench {
   async expectObjects(before: readonly string[] | null, when: string): Promise<void> {
     const after = await this.listObjects();
     if (before === null || after === null) return;
-    const left = subtract(after, before);
+    const [left, lost] = [subtract(after, before), subtract(before, after)];
     if (left.length > 0) throw new CheckFailed(`${when}, the device still has ${quoteSome(left)}`);
-    const lost = subtract(before, after);
     if (lost.length > 0) throw new CheckFailed(`${when}, the device no longer has ${quoteSome(lost)}`);
   }
 
@@ -391,7 +387,6 @@ export interface TargetActions {
   readonly openSession?: (balancer: Balancer) => Promise<Session>;
 }
 
-/** Ends something. */
 type Undo = () => Promise<void>;
 
 /** An object of another user. */
@@ -416,10 +411,7 @@ export interface Session {
   readonly close: () => Promise<void>;
 }
 
-/**
- * The clusters that the suite says it is. The name of one is the beginning of the other's, which is as long as it may be: whoever tells
- * clusters by the beginning of a text fails.
- */
+/** The clusters of the suite. One's name begins the other's, which is as long as it may be: whoever tells clusters by a text's beginning fails. */
 export const testClusters = ['vipnat-conformance', 'vipnat-conformance-with-the-longest-name'] as const;
 
 /** Addresses for documentation (RFC 5737, RFC 3849), which no network routes. */
@@ -438,7 +430,6 @@ function listAddresses(family: Address['family'], prefix: string, count: number)
 
 /** The balancers that checks want, as far as a device can have them. */
 export class Shapes {
-  /** Of the target. */
   readonly sites: Sites;
   readonly #capabilities: Capabilities;
 

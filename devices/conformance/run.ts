@@ -42,10 +42,7 @@ export interface ConformanceOptions {
   readonly onResult: (result: CheckResult) => void;
 }
 
-/**
- * Runs the checks, one after the other, and removes after each what it made.
- * @throws VipnatError DEVICE_IN_USE where the device has balancers of the test's clusters, DEVICE_FAILED where it cannot be asked
- */
+/** Runs the checks in turn, and removes what each made. @throws VipnatError DEVICE_IN_USE for balancers of the test's clusters, or DEVICE_FAILED */
 export async function runConformance(
   target: ConformanceTarget,
   options: ConformanceOptions,

@@ -28,7 +28,6 @@ import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
 import { listAnnouncementLines } from '../../lib/keepalived/write.ts';
 
-/** A file of a unit's host. */
 interface UnitFile {
   readonly path: string;
   readonly mode: '0644' | '0755';
@@ -60,10 +59,7 @@ const maxSockets = 20_000;
 /** keepalived has a route and a gratuitous ARP for each. */
 const maxAddresses = 1000;
 
-/**
- * The files of one unit: `at` is 0 or 1. A pair has keepalived's, too.
- * @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant, or make too many sockets.
- */
+/** The files of one unit, `at` 0 or 1; of a pair, keepalived's too. @throws VipnatError DEVICE_SETTINGS_INVALID, also for too many sockets */
 export function configureUnit(
   settings: DeviceSettings,
   addresses: readonly AddressRange[],
@@ -148,13 +144,15 @@ function formatHaproxy(
   const binds = listAddresses(ranges).map(
     (address) => `    bind ${ports.map((range) => `${bracket(address)}:${range}`).join(',')} transparent`,
   );
+  // As HAProxy's converter hex prints it.
+  const hashed = createHash('sha256').update(login).digest('hex').toUpperCase();
   return `${formatGlobal(folders)}# The runtime interface. The first line of each connection has a hash of user name and password. Here is a hash of that line.
 frontend vipnat_runtime
     bind ${bracket(host)}:${port} ssl crt ${folders.configuration}/tls.pem ssl-min-ver TLSv1.2
     maxconn 50
     timeout client 30s
     tcp-request inspect-delay 5s
-    tcp-request content accept if { req.payload(0,${login.length}),sha2(256),hex -m str ${hash(login)} }
+    tcp-request content accept if { req.payload(0,${login.length}),sha2(256),hex -m str ${hashed} }
     tcp-request content reject if { req.len ge ${login.length} } || WAIT_END
     default_backend vipnat_runtime
 
@@ -349,9 +347,4 @@ track_file vipnat_haproxy_ended {
     weight 0
 }
 `;
-}
-
-/** As HAProxy's converter hex prints it. */
-function hash(text: string): string {
-  return createHash('sha256').update(text).digest('hex').toUpperCase();
 }

@@ -49,9 +49,8 @@ export interface Server {
 }
 
 /** An additional entry with the key of another one. */
-interface Stray {
+interface Stray extends Pick<Entry, 'reference'> {
   readonly map: string;
-  readonly reference: string;
 }
 
 /** A unit at one moment. */
@@ -84,6 +83,7 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 export function readContent(unit: string, answers: readonly string[]): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
   const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
+  const states = [...fields].filter(([key]) => key.startsWith(contentOf));
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
@@ -92,11 +92,7 @@ export function readContent(unit: string, answers: readonly string[]): UnitConte
   return {
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
-    clusterToState: new Map(
-      [...fields].flatMap(([key, value]) =>
-        key.startsWith(contentOf) ? [[key.slice(contentOf.length), value]] : [],
-      ),
-    ),
+    clusterToState: new Map(states.map(([key, value]) => [key.slice(contentOf.length), value])),
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
@@ -118,10 +114,7 @@ export function isKept({ clusterToState }: UnitContent, cluster: string): boolea
   return clusterToState.get(cluster) === 'kept';
 }
 
-/**
- * What says that a unit has all of a cluster. keepalived of its host then gives it the addresses again, unless another cluster lacks something that
- * the other units have.
- */
+/** What says that a unit has all of a cluster. Then keepalived gives it the addresses, unless it lacks another cluster that other units have. */
 export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
   const known = others.flatMap((other) =>
     [...other.clusterToState.keys()].filter((one) => isKept(other, one)),
@@ -235,11 +228,14 @@ export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer)
   return listener === undefined ? null : `it does not listen at port ${listener.port}: option ports lacks it`;
 }
 
-/** The slot of each port of a balancer: that which gets connections, where there are two. */
-export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<number, string> {
-  const { markToSlots, slotToOwner, slotToKeys } = content;
+/** The slot of each port of a balancer, of those that fit: that which gets connections, where there are two. */
+export function chooseSlots(
+  { markToSlots, slotToOwner, slotToKeys }: UnitContent,
+  mark: string,
+  fits: (slot: string) => boolean = () => true,
+): ReadonlyMap<number, string> {
   const portToSlot = new Map<number, string>();
-  for (const slot of markToSlots.get(mark) ?? []) {
+  for (const slot of markToSlots.get(mark)?.filter(fits) ?? []) {
     const port = slotToOwner.get(slot)?.port ?? 0;
     const other = portToSlot.get(port);
     if (other === undefined || (slotToKeys.has(slot) && !slotToKeys.has(other))) portToSlot.set(port, slot);
@@ -249,12 +245,10 @@ export function chooseSlots(content: UnitContent, mark: string): ReadonlyMap<num
 
 /** The balancers of a cluster, by their marks. */
 export function readBalancers(content: UnitContent, cluster: string): ReadonlyMap<string, Balancer> {
-  const markToBalancer = new Map<string, Balancer>();
-  for (const mark of content.markToSlots.keys()) {
-    const id = parseMark(mark, cluster)?.id;
-    if (id !== undefined) markToBalancer.set(mark, readBalancer(content, id));
-  }
-  return markToBalancer;
+  const found = [...content.markToSlots.keys()].map((mark) => [mark, parseMark(mark, cluster)] as const);
+  return new Map(
+    found.flatMap(([mark, parsed]) => (parsed === null ? [] : [[mark, readBalancer(content, parsed.id)]])),
+  );
 }
 
 function readBalancer(content: UnitContent, id: BalancerId): Balancer {
@@ -290,10 +284,7 @@ export function readMembers(
   return [...nameToMember.values()];
 }
 
-/**
- * A unit's own program, a shell script on its host: what its units of systemd and keepalived call, with the folders of `UnitFolders`. It saves
- * what the unit has when that stops or reloads, and tells it its role.
- */
+/** The shell script that a unit's systemd and keepalived call. It saves what the unit has when that stops or reloads, and tells it its role. */
 export function formatScript(folders: Readonly<Record<'configuration' | 'state' | 'run', string>>): string {
   const { configuration, state, run } = folders;
   return `#!/bin/sh

@@ -32,7 +32,7 @@ import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import { exchangeText } from '../../lib/http/client.ts';
 
-/** After a call that waited so long without an answer, changes do not call the unit for a while. Reads still do. */
+/** After a call that waited so long, changes do not call the unit for a while, as each would wait: as long as the other is active. Reads do. */
 const slowMs = 1000;
 const leftOutMs = 10_000;
 
@@ -51,7 +51,6 @@ class UnitMemory {
     this.#clock = clock;
   }
 
-  /** Changes do not ask a unit that has let a call wait without an answer a moment ago. */
   isLeftOut(unit: string): boolean {
     return this.#clock.now() < (this.#unitToUntilMs.get(unit) ?? -Infinity);
   }
@@ -83,8 +82,7 @@ class UnitMemory {
  * Tension: HAProxy cannot get a frontend at run time, forgets at its end all that it got there, and knows of no other unit.
  * Compromise: the configuration has slots, which `vipnat device configuration` makes. A map says which address and port has which slot, and another
  * one whose each slot is. Both units are written, each by one call, which reads back what it wrote. A unit that began empty is filled from the
- * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait without an answer is left out of
- * changes for a while, as long as the other one is active: else each change would wait for it.
+ * other one. What a unit saves before it starts again is in `configuration.ts`. A unit that lets a call wait is left out of changes for a while.
  */
 
 /** Makes a driver for one or two units; docs/device-haproxy.md has its options. */
@@ -116,9 +114,11 @@ class HaproxyDriver implements LoadBalancerDriver {
   }
 
   async list(signal: AbortSignal): Promise<readonly Owned[]> {
-    const { cluster } = this.#parts.settings;
-    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
-    return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
+    const { content, balancers, placeToSessions } = await this.#snapshot(
+      signal,
+      'with sessions',
+    ).findActive();
+    return [...balancers].map(([mark, balancer]) => {
       const counts = [...chooseSlots(content, mark).values()].flatMap((slot) =>
         readMembers(content.slotToServers.get(slot) ?? []).map(
           ({ member, server }) => [member, placeToSessions.get(`${slot}/${server.name}`) ?? 0] as const,
@@ -160,15 +160,13 @@ class HaproxyDriver implements LoadBalancerDriver {
   async readState(signal: AbortSignal): Promise<DeviceState> {
     const snapshot = this.#snapshot(signal);
     const units = await snapshot.pair.readUnits();
-    const active = snapshot.units.find(({ unit }) =>
-      units.some((state) => state.unit === unit && state.role === 'active'),
-    );
+    const active = snapshot.units[units.findIndex(({ role }) => role === 'active')];
     return {
-      units: units.map((state) => {
-        const unit = snapshot.units.find((one) => one.unit === state.unit);
-        if (active === undefined || unit === undefined || !snapshot.answering.includes(unit)) return state;
+      units: units.map((state, at) => {
+        const unit = snapshot.units[at];
+        if (active === undefined || unit?.hasAnswered !== true) return state;
         const problem = unit === active ? '' : snapshot.compare(unit, active);
-        if (problem === '' && !snapshot.isKept(unit))
+        if (problem === '' && !unit.isKept)
           return { ...state, isInSync: null, why: 'since it started, not all Services have been compared' };
         return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
       }),
@@ -227,14 +225,12 @@ function findRefusal({ listeners, affinityS }: Balancer): string | null {
 /** What a read asks for. `content of answering units`: of those that answered when they were asked last. */
 type Asked = 'content' | 'with sessions' | 'content of answering units';
 
-/** How units are looked at. */
 interface SnapshotOptions {
   readonly settings: HaproxySettings;
   readonly context: DriverContext;
   readonly exchange: typeof exchangeText;
   readonly what: Asked;
   readonly memory: UnitMemory;
-  /** Ends all that is asked. */
   readonly signal: AbortSignal;
 }
 
@@ -267,6 +263,23 @@ class SnapshotUnit implements PairUnit {
     return role === 'active' || role === 'standby' ? role : 'unknown';
   }
 
+  /** Of the cluster, by their marks. */
+  get balancers(): ReadonlyMap<string, Balancer> {
+    return readBalancers(this.content, this.#snapshot.settings.cluster);
+  }
+
+  /** Whether it has had all of the cluster since it started. */
+  get isKept(): boolean {
+    return isKept(this.content, this.#snapshot.settings.cluster);
+  }
+
+  /** Without members that drain: open connections are at the unit that took them. */
+  describe(): ReadonlySet<string> {
+    const isServing = (line: string) => !line.endsWith(' weight 0');
+    const all = [...this.balancers.values()];
+    return new Set(all.map((one) => describeBalancer(one).filter(isServing).join('\n')));
+  }
+
   async readRole(): Promise<UnitRole> {
     const asked = askContent();
     const { what, memory } = this.#snapshot;
@@ -277,19 +290,15 @@ class SnapshotUnit implements PairUnit {
     const answers = await this.#run('read', commands);
     this.#found = readContent(this.unit, answers.slice(0, asked.length));
     if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
-    return {
-      role: this.role,
-      why: this.role === 'unknown' ? 'keepalived of its host has not reported a role' : '',
-    };
+    const { role } = this;
+    return { role, why: role === 'unknown' ? 'keepalived of its host has not reported a role' : '' };
   }
 
   /** Answers with what it says where it does not do all of it. */
   async write(steps: readonly Step[]): Promise<string> {
     const slots = [...new Set(steps.map(({ slot }) => slot))].filter((slot) => slot !== '');
-    return await this.send(
-      steps.flatMap((step) => step.commands),
-      slots.length > maxAskedSlots ? null : slots,
-    );
+    const commands = steps.flatMap((step) => step.commands);
+    return await this.send(commands, slots.length > maxAskedSlots ? null : slots);
   }
 
   /** Likewise, and reads back all servers or those of some slots. */
@@ -298,9 +307,7 @@ class SnapshotUnit implements PairUnit {
     const read = readContent(this.unit, answers.slice(commands.length));
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
-    return (
-      answers.slice(0, commands.length).find((answer) => answer !== '' && !usualAnswer.test(answer)) ?? ''
-    );
+    return answers.slice(0, commands.length).find((answer) => !usualAnswer.test(answer)) ?? '';
   }
 
   async #run(kind: 'read' | 'write', commands: readonly string[]): Promise<readonly string[]> {
@@ -313,8 +320,8 @@ class SnapshotUnit implements PairUnit {
   }
 }
 
-/** What HAProxy 2.6 prints when it changes a server's address, or has it already. */
-const usualAnswer = /^(?:IP changed|port changed|no need to change)/;
+/** Nothing, or what HAProxy 2.6 prints when it changes a server's address, or has it already. */
+const usualAnswer = /^(?:$|IP changed|port changed|no need to change)/;
 
 function readSessions(answer: string): ReadonlyMap<string, number> {
   const [head = '', ...lines] = answer.split('\n');
@@ -331,14 +338,12 @@ function readSessions(answer: string): ReadonlyMap<string, number> {
 class Snapshot {
   readonly units: readonly SnapshotUnit[];
   readonly pair: DevicePair<SnapshotUnit>;
-  readonly #memory: UnitMemory;
-  readonly #cluster: string;
+  readonly #how: SnapshotOptions;
 
   constructor(how: SnapshotOptions) {
     this.units = how.settings.units.map((address) => new SnapshotUnit(address, how));
     this.pair = new DevicePair(this.units, true);
-    this.#memory = how.memory;
-    this.#cluster = how.settings.cluster;
+    this.#how = how;
   }
 
   get answering(): readonly SnapshotUnit[] {
@@ -348,65 +353,50 @@ class Snapshot {
   /** Asks the units. @throws DeviceError as DevicePair's. */
   async findActive(): Promise<SnapshotUnit> {
     const active = await this.pair.findActive();
-    this.#memory.active = active.unit;
+    this.#how.memory.active = active.unit;
     return active;
   }
 
   /** Why a unit does not have what the active one has; empty where it has. */
   compare(unit: SnapshotUnit, active: SnapshotUnit): string {
-    const [there, meant] = [this.#describe(unit.content), this.#describe(active.content)];
+    const [there, meant] = [unit.describe(), active.describe()];
     const missing = [...meant].filter((text) => !there.has(text)).length;
     const superfluous = [...there].filter((text) => !meant.has(text)).length;
     if (missing + superfluous === 0) return '';
     return `it is behind: it lacks ${missing} balancers as the active unit has them, and has ${superfluous} others`;
   }
 
-  /** Without members that drain: open connections are at the unit that took them. */
-  #describe(content: UnitContent): ReadonlySet<string> {
-    const texts = [...readBalancers(content, this.#cluster).values()].map((one) => {
-      const isServing = (line: string) => !line.endsWith(' weight 0');
-      return describeBalancer(one).filter(isServing).join('\n');
-    });
-    return new Set(texts);
-  }
-
-  /** Whether it has had all of this cluster since it started. */
-  isKept({ content }: SnapshotUnit): boolean {
-    return isKept(content, this.#cluster);
-  }
-
   /** What all units are to have when this balancer is as it is wanted; null for gone. */
   aim(active: SnapshotUnit, id: BalancerId, wanted: Balancer | null): Aim {
-    const whole = this.answering.filter((unit) => this.isKept(unit));
+    const whole = this.answering.filter(({ isKept }) => isKept);
     // A unit that began empty knows less than one that did not. Where all did, each knows a part.
-    const others = this.isKept(active) ? [] : whole.length > 0 ? whole : this.answering;
-    const base = new Map(
-      [...others.toReversed(), active].flatMap(({ content }) => [...readBalancers(content, this.#cluster)]),
-    );
-    const mark = formatMark(id);
-    return { mark, changes: [[mark, wanted]], base, active, isWhole: whole.length > 0 };
+    const others = active.isKept ? [] : whole.length > 0 ? whole : this.answering;
+    const base = new Map([...others.toReversed(), active].flatMap(({ balancers }) => [...balancers]));
+    return { changes: [[formatMark(id), wanted]], base, active, isWhole: whole.length > 0 };
   }
 
   /** That each unit has what the active one has, which are at least these. @throws DeviceError nonsense where it has not. */
   aimAtAll(active: SnapshotUnit, all: readonly BalancerId[]): Aim {
-    const base = readBalancers(active.content, this.#cluster);
+    const base = active.balancers;
     const lacking = all.find((id) => !base.has(formatMark(id)));
-    if (lacking === undefined) return { mark: '', changes: [], base, active, isWhole: true };
+    if (lacking === undefined) return { changes: [], base, active, isWhole: true };
     throw new DeviceError('nonsense', `${active.unit} has lost ${lacking.namespace}/${lacking.name}`);
   }
 
   /** Why the active unit cannot have what is wanted; null where it can. */
   findProblem(aim: Aim): DeviceError | null {
-    return this.planUnit(aim.active, aim).markToProblem.get(aim.mark) ?? null;
+    const { markToProblem } = this.planUnit(aim.active, aim);
+    return (
+      aim.changes.map(([mark]) => markToProblem.get(mark)).find((problem) => problem !== undefined) ?? null
+    );
   }
 
   /** What is to be done at a unit. */
   planUnit(unit: SnapshotUnit, { changes, base, active, isWhole }: Aim): Plan {
-    const { content } = unit;
-    const isOne = (unit === active || unit.role === 'active') && this.isKept(unit);
-    const superfluous = isWhole && !isOne ? [...readBalancers(content, this.#cluster).keys()] : [];
+    const isOne = (unit === active || unit.role === 'active') && unit.isKept;
+    const superfluous = isWhole && !isOne ? [...unit.balancers.keys()] : [];
     const gone = superfluous.map((other) => [other, null] as const);
-    return planSteps(unit.unit, content, new Map([...gone, ...(isOne ? [] : base), ...changes]));
+    return planSteps(unit.unit, unit.content, new Map([...gone, ...(isOne ? [] : base), ...changes]));
   }
 
   /** The active unit first. What another one does not do now, the next call does. */
@@ -426,7 +416,7 @@ class Snapshot {
       const { steps } = this.planUnit(unit, aim);
       if (steps.length === 0) return await this.#keep(unit, aim);
       if (unit.content.isSaving) return describeSaving(unit);
-      const reservations = steps.filter(({ isReservation }) => isReservation);
+      const reservations = steps.filter(({ phase }) => phase === 'claim');
       const words = await unit.write(reservations.length === 0 ? steps : reservations);
       if (reservations.length === 0) return await this.#judge(unit, aim, words);
     }
@@ -444,10 +434,9 @@ class Snapshot {
 
   /** It has all that it is to have. Only who knows of all that there is says so to the unit. */
   async #keep(unit: SnapshotUnit, { isWhole }: Aim): Promise<Progress> {
-    if (isWhole && !this.isKept(unit)) {
-      const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
-      await unit.send(formatKept(unit.content, this.#cluster, others), []);
-    }
+    const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
+    if (isWhole && !unit.isKept)
+      await unit.send(formatKept(unit.content, this.#how.settings.cluster, others), []);
     return { result: 'done' };
   }
 }
@@ -458,7 +447,6 @@ function describeSaving({ unit }: SnapshotUnit): Progress {
 
 /** What a change is for. */
 interface Aim {
-  readonly mark: string;
   /** By mark; null for what is to be gone. */
   readonly changes: readonly (readonly [string, Balancer | null])[];
   /** Of the cluster's balancers before the change, by their marks, all that the units know. */

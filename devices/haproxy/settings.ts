@@ -49,10 +49,7 @@ export interface PortRange {
 /** In this order everywhere. */
 export const methods: readonly DeviceMethod[] = ['rr', 'lc', 'hash'];
 
-/**
- * For how long clients can stay with their members. An affinity lasts as long as the first of these that is not shorter: HAProxy's tables have one
- * time each. The last one is the longest of Kubernetes.
- */
+/** How long clients can stay with members: of these, the first that is not shorter. HAProxy's tables have one time each. The last is Kubernetes'. */
 export const affinityTimesS: readonly number[] = [60, 600, 3600, 10_800, 86_400];
 /** The last of them. */
 export const longestAffinityS = 86_400;
@@ -81,11 +78,8 @@ function readUnit(refuse: Refuse, unit: string): HaproxyAddress {
   const url = /^[^/\s@?#]+$/.test(unit) ? URL.parse(`tcp://${unit}`) : null;
   if (url === null || url.hostname === '')
     throw refuse(`unit ${JSON.stringify(unit)} is not HOST:PORT. Example: 10.0.0.11:${usualPort}`);
-  return {
-    unit,
-    host: url.hostname.replaceAll(/^\[|\]$/g, ''),
-    port: url.port === '' ? usualPort : Number(url.port),
-  };
+  const host = url.hostname.replaceAll(/^\[|\]$/g, '');
+  return { unit, host, port: url.port === '' ? usualPort : Number(url.port) };
 }
 
 function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
@@ -118,12 +112,10 @@ function readPorts(refuse: Refuse, text: string): readonly PortRange[] {
     const [, first = '', last = first] = /^\s*(\d{1,5})(?:-(\d{1,5}))?\s*$/.exec(part) ?? [];
     return { first: Number(first), last: Number(last) };
   });
-  const isRight = ranges
-    .toSorted((one, other) => one.first - other.first)
-    .every(
-      ({ first, last }, at, sorted) => first > (sorted[at - 1]?.last ?? 0) && first <= last && last <= 65_535,
-    );
-  if (isRight) return ranges;
+  const sorted = ranges.toSorted((one, other) => one.first - other.first);
+  const isRight = ({ first, last }: PortRange, at: number) =>
+    first > (sorted[at - 1]?.last ?? 0) && first <= last && last <= 65_535;
+  if (sorted.every(isRight)) return ranges;
   throw refuse(
     `option ports is a list of different ports, not ${JSON.stringify(text)}. Example: 80,443,8000-8099`,
   );

@@ -97,11 +97,13 @@ export interface Step {
   readonly commands: readonly string[];
   /** The slot that it is about. */
   readonly slot: string;
-  /** Another cluster may claim the same slot at the same time: who was first has it, and nothing may be in it before that is read. */
-  readonly isReservation: boolean;
+  readonly phase: Phase;
 }
 
-/** In this order: what is new, what changes, what drains, what goes. A slot is claimed before anything is in it, and free when nothing is. */
+/**
+ * In this order: what is new, what changes, what drains, what goes. A slot is claimed before anything is in it, and free when nothing is. Another
+ * cluster may claim the same one at the same time: who was first has it, and nothing may be in it before that is read.
+ */
 const phases = [
   ...(['clean', 'claim', 'add', 'change', 'note', 'route', 'drain', 'unroute', 'remove', 'release'] as const),
 ];
@@ -136,7 +138,7 @@ export function planSteps(
 class Planner {
   readonly #unit: string;
   readonly #content: UnitContent;
-  readonly #planned: { readonly phase: Phase; readonly step: Step }[] = [];
+  readonly #planned: Step[] = [];
   readonly #markToProblem = new Map<string, DeviceError>();
   readonly #methodToSlots: ReadonlyMap<DeviceMethod, readonly string[]>;
   readonly #methodToFree: ReadonlyMap<DeviceMethod, string[]>;
@@ -157,10 +159,9 @@ class Planner {
   }
 
   get result(): Plan {
-    const inOrder = this.#planned.toSorted(
-      (one, other) => phases.indexOf(one.phase) - phases.indexOf(other.phase),
-    );
-    return { steps: inOrder.map(({ step }) => step), markToProblem: this.#markToProblem };
+    const phaseToSteps = Map.groupBy(this.#planned, ({ phase }) => phase);
+    const steps = phases.flatMap((phase) => phaseToSteps.get(phase) ?? []);
+    return { steps, markToProblem: this.#markToProblem };
   }
 
   dropStray(map: string, reference: string): void {
@@ -185,15 +186,14 @@ class Planner {
   }
 
   #dropRest(mark: string, used: ReadonlySet<string>): void {
-    for (const slot of this.#listOwn(mark)) {
-      for (const key of this.#content.slotToKeys.get(slot) ?? [])
-        if (!this.#wantedKeys.has(key)) this.#dropKey(key, slot);
+    const { markToSlots, slotToKeys } = this.#content;
+    for (const slot of markToSlots.get(mark) ?? []) {
+      for (const key of slotToKeys.get(slot)?.filter((one) => !this.#wantedKeys.has(one)) ?? []) {
+        const change = { object: `frontend ${key}`, before: slot, after: null };
+        this.#add('unroute', change, slot, `del map ${maps.frontends} ${key}`);
+      }
       if (!used.has(slot)) this.#release(slot);
     }
-  }
-
-  #listOwn(mark: string): readonly string[] {
-    return this.#content.markToSlots.get(mark) ?? [];
   }
 
   #getServers(slot: string): readonly Server[] {
@@ -202,12 +202,9 @@ class Planner {
 
   /** By port. One that the configuration has no more is none. Where the method changes, a former try may have claimed one already. */
   #findSlots(mark: string, wanted: Balancer | null): ReadonlyMap<number, string> {
-    const { slotToServers, slotToOwner } = this.#content;
+    const { slotToServers } = this.#content;
     const fits = (slot: string) => slotToServers.has(slot) && readMethod(slot) === wanted?.method;
-    const own = this.#listOwn(mark).filter(fits);
-    const reserved = own.map((slot) => [slotToOwner.get(slot)?.port ?? 0, slot] as const).toReversed();
-    const routed = [...chooseSlots(this.#content, mark)].filter(([, slot]) => fits(slot));
-    return new Map([...reserved, ...routed]);
+    return chooseSlots(this.#content, mark, fits);
   }
 
   #findProblem(mark: string, wanted: Balancer, portToSlot: ReadonlyMap<number, string>): DeviceError | null {
@@ -238,22 +235,19 @@ class Planner {
 
   #planSlot(mark: string, wanted: Balancer, { port }: Listener, present: string | undefined): string {
     const { method, affinityS, addresses } = wanted;
-    const text = formatOwner({ mark, port, affinityS: affinityS ?? 0 });
     const slot = present ?? this.#methodToFree.get(method)?.shift() ?? '';
-    if (present === undefined) {
-      const change = { object: `slot ${slot}`, before: null, after: text };
-      this.#add('claim', change, slot, `add map ${maps.owners} ${slot} ${text}`);
-    } else this.#note(slot, text);
+    const before = this.#readOwner(slot);
+    const after = formatOwner({ mark, port, affinityS: affinityS ?? 0 });
+    const [phase, verb] = before === null ? (['claim', 'add'] as const) : (['note', 'set'] as const);
+    const change = { object: `slot ${slot}`, before, after };
+    if (before !== after) this.#add(phase, change, slot, `${verb} map ${maps.owners} ${slot} ${after}`);
     for (const address of addresses) this.#planKey(formatKey(address, port), slot);
     return slot;
   }
 
-  #note(slot: string, text: string): void {
+  #readOwner(slot: string): string | null {
     const owner = this.#content.slotToOwner.get(slot);
-    const before = owner === undefined ? '' : formatOwner(owner);
-    if (before === text) return;
-    const change = { object: `slot ${slot}`, before, after: text };
-    this.#add('note', change, slot, `set map ${maps.owners} ${slot} ${text}`);
+    return owner === undefined ? null : formatOwner(owner);
   }
 
   /** Who gets no new connections gives its server to those that get some: the open ones stay. */
@@ -268,7 +262,9 @@ class Planner {
     const free = servers.filter(isFree).toSorted(byRest);
     const leaves = servers.filter((server) => !isFree(server) && !stays.has(server)).toSorted(byRest);
     const yields = servers.filter((server) => drains.has(server)).toSorted(byRest);
-    for (const member of [...members.filter(isServing), ...members.filter((one) => !isServing(one))]) {
+    for (const member of members.toSorted(
+      (one, other) => Number(isServing(other)) - Number(isServing(one)),
+    )) {
       const present = find(member);
       const rooms = isServing(member) ? [free, leaves, yields] : [free, leaves];
       if (present === undefined)
@@ -283,34 +279,35 @@ class Planner {
   /** Without a server it is left out. */
   #addServer(slot: string, server: Server | undefined, member: Member): void {
     if (server === undefined) return;
+    const stop = server.isOn ? ['state maint'] : [];
+    const move = `addr ${member.address.text} port ${member.port}`;
+    const serve = isServing(member) ? [`weight ${member.weight}`, 'state ready'] : [];
     // Where there is no room for both, something goes first.
-    const isLate = !isFree(server);
-    const place = `${slot}/${server.name}`;
-    const before = isLate ? formatServer(server) : null;
-    const change = { object: `server ${place}`, before, after: formatWanted(member) };
-    const stop = server.isOn ? [`set server ${place} state maint`] : [];
-    const move = `set server ${place} addr ${member.address.text} port ${member.port}`;
-    const serve = [`set server ${place} weight ${member.weight}`, `set server ${place} state ready`];
-    this.#add(isLate ? 'remove' : 'add', change, slot, ...stop, move, ...(member.weight > 0 ? serve : []));
+    this.#set(isFree(server) ? 'add' : 'remove', slot, { server, member }, ...stop, move, ...serve);
   }
 
   #changeServer(slot: string, server: Server, member: Member): void {
-    const place = `${slot}/${server.name}`;
-    const change = { object: `server ${place}`, before: formatServer(server), after: formatWanted(member) };
-    if (member.weight === 0) {
-      if (server.isOn) this.#add('drain', change, slot, `set server ${place} state maint`);
-      return;
+    if (!isServing(member)) {
+      if (server.isOn) this.#set('drain', slot, { server, member }, 'state maint');
+    } else if (!server.isOn || server.weight !== member.weight) {
+      const start = server.isOn ? [] : ['state ready'];
+      this.#set('change', slot, { server, member }, `weight ${member.weight}`, ...start);
     }
-    if (server.isOn && server.weight === member.weight) return;
-    const weigh = `set server ${place} weight ${member.weight}`;
-    this.#add('change', change, slot, weigh, ...(server.isOn ? [] : [`set server ${place} state ready`]));
   }
 
   #removeServer(phase: Phase, slot: string, server: Server): void {
+    const free = `addr ${freePlace.address} port ${freePlace.port}`;
+    this.#set(phase, slot, { server, member: null }, 'state maint', free);
+  }
+
+  /** Makes a server what a member is, or free for `null`. */
+  #set(phase: Phase, slot: string, { server, member }: Placing, ...settings: readonly string[]): void {
     const place = `${slot}/${server.name}`;
-    const change = { object: `server ${place}`, before: formatServer(server), after: null };
-    const free = `set server ${place} addr ${freePlace.address} port ${freePlace.port}`;
-    this.#add(phase, change, slot, `set server ${place} state maint`, free);
+    const { address, port, weight, isOn } = server;
+    const before = isFree(server) ? null : `${address}:${port} weight ${isOn ? weight : 0}`;
+    const after = member === null ? null : `${member.address.text}:${member.port} weight ${member.weight}`;
+    const commands = settings.map((setting) => `set server ${place} ${setting}`);
+    this.#add(phase, { object: `server ${place}`, before, after }, slot, ...commands);
   }
 
   #planKey(key: string, slot: string): void {
@@ -329,24 +326,21 @@ class Planner {
     return this.#markToKeys.get(other)?.has(key) === false ? null : other;
   }
 
-  #dropKey(key: string, slot: string): void {
-    const change = { object: `frontend ${key}`, before: slot, after: null };
-    this.#add('unroute', change, slot, `del map ${maps.frontends} ${key}`);
-  }
-
   #release(slot: string): void {
-    const owner = this.#content.slotToOwner.get(slot);
-    for (const server of this.#content.slotToServers.get(slot) ?? []) {
+    for (const server of this.#getServers(slot))
       if (!isFree(server)) this.#removeServer('remove', slot, server);
-    }
-    const before = owner === undefined ? '' : formatOwner(owner);
-    const change = { object: `slot ${slot}`, before, after: null };
+    const change = { object: `slot ${slot}`, before: this.#readOwner(slot), after: null };
     this.#add('release', change, slot, `del map ${maps.owners} ${slot}`);
   }
 
   #add(phase: Phase, change: Change, slot: string, ...commands: readonly string[]): void {
-    this.#planned.push({ phase, step: { change, commands, slot, isReservation: phase === 'claim' } });
+    this.#planned.push({ phase, change, commands, slot });
   }
+}
+
+interface Placing {
+  readonly server: Server;
+  readonly member: Member | null;
 }
 
 const isServing = ({ weight }: Member) => weight > 0;
@@ -354,14 +348,6 @@ const isServing = ({ weight }: Member) => weight > 0;
 /** Those that are off first, and of these the one that has been for longest. */
 function byRest(one: Server, other: Server): number {
   return Number(one.isOn) - Number(other.isOn) || other.ageS - one.ageS;
-}
-
-function formatServer(server: Server): string {
-  return `${server.address}:${server.port} weight ${server.isOn ? server.weight : 0}`;
-}
-
-function formatWanted(member: Member): string {
-  return `${member.address.text}:${member.port} weight ${member.weight}`;
 }
 
 function listKeys(wanted: Balancer | null): ReadonlySet<string> {

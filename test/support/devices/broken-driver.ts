@@ -53,16 +53,25 @@ export function createBroken(
         other.context ?? context,
       );
     const right = open({});
-    const wrong = breakIt({ right, device, clock, settings, context, memory, open });
+    const driver = spoil(right, breakIt({ right, device, clock, settings, context, memory, open }));
     return {
-      capabilities: device.capabilities,
-      list: (signal) => (wrong.list ?? right.list.bind(right))(signal),
-      plan: (wanted, signal) => (wrong.plan ?? right.plan.bind(right))(wanted, signal),
-      ensure: (wanted, signal) =>
-        failWithDevice(() => (wrong.ensure ?? right.ensure.bind(right))(wanted, signal)),
-      remove: (id, signal) => failWithDevice(() => (wrong.remove ?? right.remove.bind(right))(id, signal)),
-      readState: (signal) => (wrong.readState ?? right.readState.bind(right))(signal),
+      ...driver,
+      ensure: (wanted, signal) => failWithDevice(() => driver.ensure(wanted, signal)),
+      remove: (id, signal) => failWithDevice(() => driver.remove(id, signal)),
     };
+  };
+}
+
+/** A driver that does some of it wrong. */
+export function spoil(right: LoadBalancerDriver, wrong: Partial<LoadBalancerDriver>): LoadBalancerDriver {
+  return {
+    capabilities: right.capabilities,
+    list: right.list.bind(right),
+    plan: right.plan.bind(right),
+    ensure: right.ensure.bind(right),
+    remove: right.remove.bind(right),
+    readState: right.readState.bind(right),
+    ...wrong,
   };
 }
 

@@ -1,5 +1,6 @@
 import { askContent, readContent, type UnitContent } from '../../../devices/haproxy/content.ts';
 import type { exchangeText } from '../../../lib/http/client.ts';
+import type { FakeClock } from '../fakes/clock.ts';
 
 /** A server of a slot, in the words of `show servers state`. */
 interface FakeServer {
@@ -26,33 +27,16 @@ export class FakeHaproxy {
 
   /** It starts again, and has lost all. `role` is what keepalived says then. */
   crash(role = 'active'): void {
-    this.#mapToEntries = new Map([
-      [
-        'role',
-        [
-          ['role', role],
-          ['saving', 'no'],
-          ['content', 'empty'],
-        ],
-      ],
-      [
-        'limits',
-        [
-          ['addresses', '10.9.0.0-10.9.255.255'],
-          ['ports', '1-65535'],
-        ],
-      ],
-      ['owners', []],
-      ['frontends', []],
-    ]);
-    this.#slotToServers = new Map(
-      Array.from({ length: this.#slots }, (_, at) => [
-        `vipnat_rr_${at + 1}`,
-        Array.from({ length: this.#members }, () => ({
-          ...{ address: '192.0.2.1', port: '1', weight: '1', isOn: false },
-        })),
-      ]),
-    );
+    const maps = {
+      role: { role, saving: 'no', content: 'empty' },
+      limits: { addresses: '10.9.0.0-10.9.255.255', ports: '1-65535' },
+      ...{ owners: {}, frontends: {} },
+    };
+    this.#mapToEntries = new Map(Object.entries(maps).map(([map, fields]) => [map, Object.entries(fields)]));
+    const free = { address: '192.0.2.1', port: '1', weight: '1', isOn: false };
+    const toServers = () => Array.from({ length: this.#members }, () => ({ ...free }));
+    const slots = Array.from({ length: this.#slots }, (_, at) => `vipnat_rr_${at + 1}`);
+    this.#slotToServers = new Map(slots.map((slot) => [slot, toServers()]));
   }
 
   /** Its files have another number of slots now, and it has reloaded. */
@@ -62,10 +46,8 @@ export class FakeHaproxy {
 
   /** What a driver reads there. */
   read(): UnitContent {
-    return readContent(
-      'u',
-      askContent().map((command) => this.run(command)),
-    );
+    const answers = askContent().map((command) => this.run(command));
+    return readContent('u', answers);
   }
 
   /** `key value` of a map: `owners`, `frontends` or `role`. */
@@ -117,12 +99,9 @@ export class FakeHaproxy {
     const known = entries.filter(([other]) => other === key);
     if (verb === 'add') entries.push([key, value]);
     else if (known.length === 0) return 'entry not found.';
-    else if (verb === 'set') for (const entry of known) entry[1] = value;
-    else
-      this.#mapToEntries.set(
-        toName(file),
-        entries.filter(([other]) => other !== key),
-      );
+    for (const entry of known)
+      if (verb === 'set') entry[1] = value;
+      else if (verb === 'del') entries.splice(entries.indexOf(entry), 1);
     return '';
   }
 
@@ -143,13 +122,13 @@ const toName = (file: string) => /^vipnat-(.*)\.map$/.exec(file)?.[1] ?? '';
 /** Units by their hosts. One that is `null` takes a connection and says nothing, until the limit of the call; one that is not there refuses. */
 export function toExchange(
   hostToUnit: ReadonlyMap<string, FakeHaproxy | null>,
-  onLimit: (limitMs: number) => void,
+  clock: FakeClock,
 ): typeof exchangeText {
   return ({ host, text, limitMs }) => {
     const unit = hostToUnit.get(host);
     if (unit != null) return Promise.resolve(unit.exchange(text));
     if (unit === undefined) return Promise.reject(new Error('connection refused'));
-    onLimit(limitMs);
+    clock.stall(limitMs);
     return Promise.reject(new Error(`no answer within ${limitMs / 1000} s`));
   };
 }

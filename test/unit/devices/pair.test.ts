@@ -8,13 +8,22 @@ type Role = UnitRole['role'] | 'silent' | 'unauthorized';
 class World {
   readonly log: string[] = [];
   readonly roles: Role[];
-  readonly pair: DevicePair<Unit>;
+  readonly pair: DevicePair<PairUnit>;
   /** Told of each call before it happens. */
   onCall: (call: string) => void = () => undefined;
 
   constructor(...roles: Role[]) {
     this.roles = roles;
-    this.pair = new DevicePair(roles.map((_role, at) => new Unit(this, at)));
+    const units = ['A', 'B'].slice(0, roles.length);
+    this.pair = new DevicePair(units.map((unit, at) => ({ unit, readRole: () => this.#ask(unit, at) })));
+  }
+
+  #ask(unit: string, at: number): Promise<UnitRole> {
+    this.call(`ask ${unit}`);
+    const role = this.roles[at] ?? 'unknown';
+    if (role === 'silent') return Promise.reject(new DeviceError('unreachable', `${unit} is gone`));
+    if (role === 'unauthorized') return Promise.reject(new DeviceError('unauthorized', 'who are you?'));
+    return Promise.resolve({ role, why: '' });
   }
 
   call(what: string): void {
@@ -22,47 +31,22 @@ class World {
     this.onCall(what);
   }
 
-  transact(changes: Partial<Transaction<Unit, string, string>> = {}): Promise<string> {
-    const note = (what: string) => (unit: Unit) => {
-      this.call(`${what} ${unit.unit}`);
-      return Promise.resolve(unit.unit);
+  transact(changes: Partial<Transaction<PairUnit, string, string>> = {}): Promise<string> {
+    const note = (what: string, { unit }: PairUnit) => {
+      this.call(`${what} ${unit}`);
+      return Promise.resolve(unit);
     };
-    const transaction = {
-      prepare: note('prepare'),
-      takeBack: async (unit: Unit) => {
-        await note('takeBack')(unit);
-      },
-      commit: note('commit'),
-      finish: async (unit: Unit, _result: string, standby: string) => {
-        await note(`finish (${standby})`)(unit);
-      },
+    return this.pair.transact<string, string>({
+      prepare: (unit) => note('prepare', unit),
+      takeBack: (unit) => note('takeBack', unit).then(() => undefined),
+      commit: (unit) => note('commit', unit),
+      finish: (unit, _result, standby) => note(`finish (${standby})`, unit).then(() => undefined),
       ...changes,
-    };
-    return this.pair.transact(transaction);
+    });
   }
 
   get acts(): readonly string[] {
     return this.log.filter((what) => !what.startsWith('ask'));
-  }
-}
-
-class Unit implements PairUnit {
-  readonly unit: string;
-  readonly #world: World;
-  readonly #at: number;
-
-  constructor(world: World, at: number) {
-    this.#world = world;
-    this.#at = at;
-    this.unit = 'AB'.charAt(at);
-  }
-
-  readRole(): Promise<UnitRole> {
-    this.#world.call(`ask ${this.unit}`);
-    const role = this.#world.roles[this.#at] ?? 'unknown';
-    if (role === 'silent') return Promise.reject(new DeviceError('unreachable', `${this.unit} is gone`));
-    if (role === 'unauthorized') return Promise.reject(new DeviceError('unauthorized', 'who are you?'));
-    return Promise.resolve({ role, why: '' });
   }
 }
 
@@ -145,7 +129,7 @@ describe('when roles change', () => {
     world.onCall = (what) => {
       if (what === 'prepare A') world.roles.splice(0, 2, 'silent', 'active');
     };
-    const takeBack = (unit: Unit) => unit.readRole().then(() => undefined);
+    const takeBack = (unit: PairUnit) => unit.readRole().then(() => undefined);
     expect(await world.transact({ takeBack })).toBe('B');
     expect(world.acts).toEqual(['prepare A', 'prepare B', 'commit B', 'finish (silent) B']);
   });

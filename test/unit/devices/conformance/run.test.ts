@@ -5,6 +5,8 @@ import { listChecks } from '../../../../devices/conformance/steady-checks.ts';
 import type { LoadBalancerDriver } from '../../../../devices/driver.ts';
 import { type ConformanceOptions, runConformance } from '../../../../devices/conformance/run.ts';
 import { createFakeTarget, openFake } from '../../../support/devices/fake-target.ts';
+import { spoil } from '../../../support/devices/broken-driver.ts';
+import { shopId, signal, toBalancer } from '../../../support/devices/alteon-world.ts';
 
 let clock: EagerClock;
 let device: FakeDevice;
@@ -19,22 +21,13 @@ async function run(
   wrong: (right: LoadBalancerDriver) => Partial<LoadBalancerDriver>,
   options: Partial<ConformanceOptions> & Pick<ConformanceOptions, 'checks'>,
 ) {
-  const { signal } = new AbortController();
   const target = createFakeTarget(device, clock);
   return await runConformance(
     {
       ...target,
       open: (cluster, context) => {
         const right = openFake(device, cluster, context);
-        return {
-          capabilities: right.capabilities,
-          list: right.list.bind(right),
-          plan: right.plan.bind(right),
-          ensure: right.ensure.bind(right),
-          remove: right.remove.bind(right),
-          readState: right.readState.bind(right),
-          ...wrong(right),
-        };
+        return spoil(right, wrong(right));
       },
     },
     { signal, lastSignal: signal, takesLeftovers: false, onResult: () => undefined, ...options },
@@ -90,18 +83,8 @@ test('a signal ends a check wherever it is, and what it made is removed', async 
 });
 
 test('balancers of the suite on the device are left as they are, unless they are to be removed', async () => {
-  const { signal } = new AbortController();
   const left = openFake(device, 'vipnat-conformance', { clock, beforeCall: () => undefined });
-  await left.ensure(
-    {
-      id: { cluster: 'vipnat-conformance', namespace: 'shop', name: 'web', uid: 'u1' },
-      addresses: [{ family: 'ipv4', text: '192.0.2.1' }],
-      listeners: [{ protocol: 'tcp', port: 80, members: [] }],
-      method: 'rr',
-      affinityS: null,
-    },
-    signal,
-  );
+  await left.ensure(toBalancer([], { id: { ...shopId, cluster: 'vipnat-conformance' } }), signal);
   const before = device.listObjects();
   await expect(run(() => ({}), { checks: choose('state') })).rejects.toMatchObject({ code: 'DEVICE_IN_USE' });
   expect(device.listObjects()).toEqual(before);
