@@ -99,7 +99,7 @@ function describeRole(role: string): string {
   return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
-/** Units of a device, as a check found them. */
+/** Units of a device, as a check found them after another one. */
 export interface SeenUnits {
   /** The one that was active last; null for none yet. */
   readonly active: string | null;
@@ -107,25 +107,19 @@ export interface SeenUnits {
   readonly lacking: readonly string[];
   /** The active one says that it lacks something. */
   readonly isEmpty: boolean;
+  /** Another unit is active, which may have missed changes; or one lacks something that did not before. */
+  readonly isNewlyBehind: boolean;
 }
 
-/** As a check has found them, after another one. */
+/** As a check has found them. */
 export function readUnits(units: DeviceState['units'], before: SeenUnits | null): SeenUnits {
   const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
   const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
-  const active = answering.find(({ role }) => role === 'active');
-  return { active: active?.unit ?? before?.active ?? null, lacking, isEmpty: active?.isInSync === false };
-}
-
-/** No unit answers: who comes back, and cannot tell what it has, is to be compared. */
-export function forgetLacking(seen: SeenUnits | null): SeenUnits | null {
-  return seen === null ? null : { ...seen, lacking: [] };
-}
-
-/** Another unit is active, which may have missed changes; or one lacks something that did not before. */
-export function isNewlyBehind(before: SeenUnits, now: SeenUnits): boolean {
-  const isOther = before.active !== null && before.active !== now.active;
-  return isOther || now.lacking.some((unit) => !before.lacking.includes(unit));
+  const { unit, isInSync = null } = answering.find(({ role }) => role === 'active') ?? {};
+  const active = unit ?? before?.active ?? null;
+  const isOther = (before?.active ?? active) !== active;
+  const isNewlyBehind = isOther || lacking.some((each) => before?.lacking.includes(each) === false);
+  return { active, lacking, isEmpty: isInSync === false, isNewlyBehind };
 }
 
 /** What takes long continues as long as the device answers; what hangs for longer ends. */

@@ -28,8 +28,6 @@ import { getIngress, findBalancer, isUsed, isServed, listRanges } from '../cache
 import { isOfDevice } from './steps.ts';
 import { listMembers, type MembersQuery } from './held.ts';
 
-/** What a Service is to be on a device that it has chosen. Pure. */
-
 /** A Service, and what its device has for it. */
 interface BalancerQuery extends Pick<MembersQuery, 'service' | 'device' | 'former' | 'nowMs'> {
   readonly capabilities: Capabilities;
@@ -61,7 +59,10 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const refuse = (problem: DeviceProblem | null): Wanted => {
     return { balancer: null, problem, remark: null, gated: uids };
   };
-  if (family === null) return refuse(describeNoFamily(query, requests));
+  if (family === null) {
+    const text = `has no addresses of a family that the Service has (${requests.families.join(', ')}).`;
+    return refuse(notSupported(device, text));
+  }
   const refusal = findRefusal(query, requests, view);
   // Who is served already is served on, and followed: else its members end at other tenants' pods.
   const closing = findClosing(query, family) ?? (query.present.length === 0 ? refusal : null);
@@ -69,14 +70,18 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const { address, problem } = chooseDeviceAddress({ ...query, family }, view);
   if (address === null) return refuse(problem);
   const { method, affinityS, lacks } = judgeRequests(query);
-  const place = { ...query, family, slices, barred: listBarred(view), refused: new Set<string>() };
-  const listeners = listPorts(query).map((port) => toListener(port, place, view));
+  const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
+  const place = { ...query, family, slices, barred: listBarred(view), drainMs };
+  const ports = listPorts(query).map((port) => ({ port, ...listMembers({ ...place, port }, view) }));
+  const listeners = ports.map(({ port: { protocol, port }, members }): Listener => {
+    return { protocol: protocol === 'UDP' ? 'udp' : 'tcp', port, members };
+  });
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
     listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
-  const remark = describeLeftOut(device, all, [...place.refused]);
+  const remark = describeLeftOut(device, all, [...new Set(ports.flatMap(({ refused }) => refused))]);
   return { balancer, problem: problem ?? refusal, remark, gated: uids };
 }
 
@@ -86,10 +91,10 @@ function describeLeftOut(
   refused: readonly string[],
 ): string | null {
   const sentences = [
-    ...(lacking.length === 0 ? [] : [`The device ${metadata.name} does not have ${lacking.join(', ')}.`]),
-    ...(refused.length === 0 ? [] : [`It leaves out an endpoint: ${shorten(refused)}.`]),
+    lacking.length > 0 ? `The device ${metadata.name} does not have ${lacking.join(', ')}.` : '',
+    refused.length > 0 ? `It leaves out an endpoint: ${shorten(refused)}.` : '',
   ];
-  return sentences.length === 0 ? null : sentences.join(' ');
+  return sentences.filter(Boolean).join(' ') || null;
 }
 
 /** The mark of a Service on a device. */
@@ -98,17 +103,15 @@ export function toBalancerId({ metadata }: Service, { spec }: LoadBalancerDevice
   return { cluster: spec.cluster, namespace, name, uid };
 }
 
-function describeNoFamily({ device }: BalancerQuery, { families: wanted }: ServiceRequests): DeviceProblem {
-  const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${wanted.join(', ')}).`;
-  return { reason: 'NotSupported', message };
+function notSupported({ metadata }: LoadBalancerDevice, text: string): DeviceProblem {
+  return { reason: 'NotSupported', message: `The device ${metadata.name} ${text}` };
 }
 
 /** Why nothing of it is to be there, and what is there goes; null for nothing. */
 function findClosing(query: BalancerQuery, family: Family): DeviceProblem | null {
   const { service, device } = query;
   if (!isLimited(service, family)) return listPorts(query).length === 0 ? describeNoPort(query) : null;
-  const message = `The device ${device.metadata.name} lets all clients in, and the Service has loadBalancerSourceRanges.`;
-  return { reason: 'NotSupported', message };
+  return notSupported(device, 'lets all clients in, and the Service has loadBalancerSourceRanges.');
 }
 
 /**
@@ -128,14 +131,11 @@ function findRefusal(
   requests: ServiceRequests,
   view: ClusterView,
 ): DeviceProblem | null {
-  const { name } = device.metadata;
   const namespace = view.namespaces.get(metadata.namespace)?.metadata;
-  const notForIt = `The device ${name} is not for this Service: see its serviceSelector and namespaceSelector.`;
   if (!isForService(device.spec, metadata.labels, namespace))
-    return { reason: 'NotSupported', message: notForIt };
+    return notSupported(device, 'is not for this Service: see its serviceSelector and namespaceSelector.');
   if (!requests.isAllOrNothing) return null;
-  const message = `The device ${name} serves one family, and the Service asks for two (RequireDualStack).`;
-  return { reason: 'NotSupported', message };
+  return notSupported(device, 'serves one family, and the Service asks for two (RequireDualStack).');
 }
 
 /** The first of the Service's that the device has addresses of, or has for it. */
@@ -198,43 +198,18 @@ function describeNoPort({ service, device }: BalancerQuery): DeviceProblem {
     device.spec.targets !== 'pods' && lacksNodePorts
       ? 'it sends to node ports: see allocateLoadBalancerNodePorts'
       : 'it does not have their protocols';
-  const message = `The device ${device.metadata.name} can have none of the Service's ports: ${remedy}.`;
-  return { reason: 'NotSupported', message };
-}
-
-function toListener(
-  port: ServicePort,
-  {
-    refused,
-    ...place
-  }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices' | 'barred'> & { readonly refused: Set<string> },
-  view: ClusterView,
-): Listener {
-  const { service } = place;
-  const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
-  const { members, refused: own } = listMembers({ ...place, port, drainMs }, view);
-  for (const sentence of own) refused.add(sentence);
-  return { protocol: port.protocol === 'UDP' ? 'udp' : 'tcp', port: port.port, members };
+  return notSupported(device, `can have none of the Service's ports: ${remedy}.`);
 }
 
 /** Addresses of Services, of devices and of their units. */
-function listBarred({
-  devices,
-  addressToPublishers,
-  addressToBalancers,
-}: ClusterView): MembersQuery['barred'] {
-  const all = [...devices.values()];
+function listBarred(view: ClusterView): MembersQuery['barred'] {
+  const all = [...view.devices.values()];
   const ranges = all.flatMap(listRanges);
   const units = new Set(all.flatMap(({ spec }) => spec.units.map(readHost)));
+  const known = [view.addressToPublishers, view.addressToBalancers, units];
   const isInRange = (address: Address | null) =>
     address !== null && ranges.some((range) => contains(range, address));
-  return {
-    has: (text) =>
-      addressToPublishers.has(text) ||
-      addressToBalancers.has(text) ||
-      units.has(text) ||
-      isInRange(parseAddress(text)),
-  };
+  return { has: (text) => known.some((one) => one.has(text)) || isInRange(parseAddress(text)) };
 }
 
 /** Of a URL or `HOST:PORT`. */
@@ -255,10 +230,8 @@ function listLacking(
   const { service, capabilities } = query;
   const served = new Set(listPorts(query));
   const ports = (service.spec.ports ?? []).filter((port) => !served.has(port));
-  const weights = listeners.map(({ members }) =>
-    members.map(({ weight }) => weight).filter((one) => one > 0),
-  );
-  const areUneven = weights.some((each) => new Set(each).size > 1);
+  const serving = listeners.map(({ members }) => members.filter(({ weight }) => weight > 0));
+  const areUneven = serving.some((each) => new Set(each.map(({ weight }) => weight)).size > 1);
   return [
     ...ports.map(({ protocol, port }) => `the port ${protocol} ${port}`),
     ...requests.families.filter((each) => each !== family).map((each) => `the family ${each}`),
@@ -307,7 +280,7 @@ function listGated(key: string, service: Service, view: ClusterView): ReadonlyMa
 /** Whose address is to be chosen, where. */
 type AddressRequest = Pick<BalancerQuery, 'service' | 'device' | 'present'> & Pick<MembersQuery, 'family'>;
 
-/** What was chosen. A problem together with an address means that the address is not the one that was asked for. */
+/** A problem together with an address: it is not the one that was asked for. */
 type AddressChoice = Pick<Wanted, 'problem'> & { readonly address: Address | null };
 
 /** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
@@ -434,9 +407,7 @@ function listOthers(keys: ReadonlySet<string> | undefined, { metadata }: Service
   return [...(keys ?? [])].filter((key) => key !== own);
 }
 
-/** What one device is to do about one Service. Pure. */
-
-/** What is to be done. */
+/** What one device is to do about one Service. */
 type Intent =
   /** It is to have the Service. */
   | 'have'
@@ -470,7 +441,6 @@ function isFollowed(service: Service, chosen: string | null, view: ClusterView):
   if (chosen === null)
     return !isServed(service, view.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
   const next = findBalancer(view, chosen, service);
-  return (
-    next?.deviceStatus === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text))
-  );
+  const published = new Set(ingress.map(({ ip }) => ip));
+  return next?.deviceStatus === 'serves' && next.addresses.every((text) => published.has(text));
 }
