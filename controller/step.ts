@@ -132,8 +132,6 @@ function hashWrite({ method, path, body }: Write, without: ReadonlySet<string>):
   );
 }
 
-/** The requests that steps of Services, their addresses and pools are made of. */
-
 interface Fields {
   readonly [key: string]: Json;
 }

@@ -162,8 +162,6 @@ function toText({ addresses, listeners, method, affinityS }: Balancer): string {
   return JSON.stringify([addresses, listeners, method, affinityS]);
 }
 
-/** Where a device sends the connections of a Service's port: pods, or the nodes' ports. Pure. */
-
 /** Members that a device has, as `nameMember` writes them, to since when each drains; null for those that do not. */
 export type FormerMembers = ReadonlyMap<string, number | null>;
 
@@ -189,7 +187,7 @@ function nameMember(protocol: string, port: number, member: Pick<Member, 'addres
 }
 
 /**
- * The members of a port, in the order of their names, and a sentence for each endpoint that cannot be one.
+ * The members of a port, in the order of their names, and a sentence for each endpoint that cannot be one. Pure.
  *
  * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
  * then, and a node's port for as long as connections may drain.

@@ -236,10 +236,8 @@ function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
 }
 
 function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {
-  return [...(deviceToServices.get(name) ?? [])].some((key) => {
-    const service = services.get(key);
-    return service !== undefined && listCurrentOwners(service).includes(name);
-  });
+  const concerned = [...(deviceToServices.get(name) ?? [])].flatMap((key) => services.get(key) ?? []);
+  return concerned.some((service) => listCurrentOwners(service).includes(name));
 }
 
 function writeStatus(device: LoadBalancerDevice, view: ClusterView): Step | null {

@@ -9,7 +9,14 @@ import {
   parseGoDuration,
 } from '../../lib/api/service.ts';
 import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
-import type { Capabilities, Balancer, BalancerId, DeviceMethod, Listener } from '../../devices/driver.ts';
+import {
+  type Capabilities,
+  type Balancer,
+  type BalancerId,
+  type DeviceMethod,
+  type Listener,
+  readAddresses,
+} from '../../devices/driver.ts';
 import type { DeviceProblem } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
@@ -239,11 +246,9 @@ function listLacking(
   ];
 }
 
-/** Pods that lack nothing but readiness gates of vipnat: a device gets them before Kubernetes calls them ready. Pure. */
-
 /**
- * What a Service's slices come to on a device, with such pods as ready; and the uids of these pods, in order. A pod that no slice has yet is
- * not among them. Behind ports of nodes Kubernetes decides alone who is ready.
+ * What a Service's slices come to on a device, with pods as ready that lack nothing but gates of vipnat; and the uids of these pods, in order.
+ * A pod that no slice has yet is not among them. Behind ports of nodes Kubernetes decides alone who is ready.
  */
 function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: ClusterView) {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
@@ -275,15 +280,16 @@ function listGated(key: string, service: Service, view: ClusterView): ReadonlyMa
   return new Map(endpoints.filter(({ ready }) => ready).map(({ address, pod }) => [address, pod.uid]));
 }
 
-/** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
-
 /** Whose address is to be chosen, where. */
 type AddressRequest = Pick<BalancerQuery, 'service' | 'device' | 'present'> & Pick<MembersQuery, 'family'>;
 
 /** A problem together with an address: it is not the one that was asked for. */
 type AddressChoice = Pick<Wanted, 'problem'> & { readonly address: Address | null };
 
-/** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
+/**
+ * The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time: there is
+ * no record of it but the Service's status and the device itself.
+ */
 function chooseDeviceAddress(request: AddressRequest, view: ClusterView): AddressChoice {
   const { service, family } = request;
   const requests = readRequests(service);
@@ -312,20 +318,16 @@ function listUnread({ metadata: own }: LoadBalancerDevice, { devices, deviceRepo
  * claimed for it before a call that failed: nobody else can have got it.
  */
 function findHeld({ service, device, family, present }: AddressRequest, view: ClusterView): Address | null {
-  const [own = null] = present
-    .flatMap((text) => parseAddress(text) ?? [])
-    .filter((one) => one.family === family);
-  if (own !== null) return own;
-  const published = getIngress(service)
-    .filter(isOfDevice)
-    .map(({ ip }) => ip ?? '');
+  const own = readAddresses(present).find((one) => one.family === family);
+  if (own !== undefined) return own;
+  const published = getIngress(service).filter(isOfDevice);
   const reserved = findBalancer(view, device.metadata.name, service)?.addresses ?? [];
   const ranges = listRanges(device);
   const isGood = (address: Address) =>
     address.family === family &&
     ranges.some((range) => contains(range, address)) &&
     findOwner(service, address, view) === null;
-  return [...published, ...reserved].flatMap((text) => parseAddress(text) ?? []).find(isGood) ?? null;
+  return readAddresses([...published.map(({ ip }) => ip ?? ''), ...reserved]).find(isGood) ?? null;
 }
 
 function judgeAsked(
@@ -391,11 +393,9 @@ function findOwner(service: Service, address: Address, view: ClusterView): strin
 
 /** Of those that ask for the same, and do not have it, the oldest gets it. */
 function findElder(service: Service, { text }: Address, { addressToAskers, services }: ClusterView) {
-  const elder = listOthers(addressToAskers.get(text), service).find((key) => {
-    const other = services.get(key);
-    return other !== undefined && rankAge(other) < rankAge(service);
-  });
-  return elder === undefined ? null : `The older Service ${elder}`;
+  const others = listOthers(addressToAskers.get(text), service).flatMap((key) => services.get(key) ?? []);
+  const elder = others.find((other) => rankAge(other) < rankAge(service))?.metadata;
+  return elder === undefined ? null : `The older Service ${elder.namespace}/${elder.name}`;
 }
 
 function rankAge({ metadata: { creationTimestamp, uid } }: Service): string {
