@@ -72,11 +72,8 @@ function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevi
 
 /** `https://LB1/` and `lb1:443` are one. */
 function toPlainUnit(unit: string): string {
-  const [host = ''] = unit
-    .toLowerCase()
-    .replace(/^[a-z]+:\/\//, '')
-    .split('/');
-  return host.replace(/:443$/, '');
+  const [, host = ''] = /^(?:[a-z]+:\/\/)?([^/]*?)(?::443)?(?:\/|$)/.exec(unit.toLowerCase()) ?? [];
+  return host;
 }
 
 type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict'>;

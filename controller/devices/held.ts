@@ -238,11 +238,8 @@ function chooseAnyway(backends: readonly Backend[]): readonly Backend[] {
   return chooseServing(backends.map((one) => ({ ...one, isReady: !one.isEnding })));
 }
 
-function toPods(
-  { port, former }: MembersQuery,
-  backends: readonly Backend[],
-  nodes: readonly DeviceNode[],
-): Member[] {
+function toPods(query: MembersQuery, backends: readonly Backend[], nodes: readonly DeviceNode[]): Member[] {
+  const { port, former } = query;
   const choice = chooseServing(backends);
   const anyway = choice.length > 0 ? listOn(listKept(nodes), backends) : chooseAnyway(backends);
   const last = anyway.map(({ address }) => address);
@@ -272,10 +269,11 @@ function toNodes(query: MembersQuery, backends: readonly Backend[], nodes: reado
 }
 
 function weighNodes(
-  { service, family, port }: MembersQuery,
+  query: MembersQuery,
   serving: readonly Backend[],
   nodes: readonly DeviceNode[],
 ): Member[] {
+  const { service, family, port } = query;
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
   // Two nodes may have one address, as where one of them was registered again.
   const textToWeighed = new Map<string, { readonly address: Address; readonly weight: number }>();
@@ -297,10 +295,8 @@ function weighNodes(
 }
 
 /** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
-function listDraining(
-  { port, former, drainMs, nowMs, family }: MembersQuery,
-  known: ReadonlySet<string>,
-): Member[] {
+function listDraining(query: MembersQuery, known: ReadonlySet<string>): Member[] {
+  const { port, former, drainMs, nowMs, family } = query;
   const prefix = `${port.protocol.toLowerCase()} ${port.port} `;
   return [...former].flatMap(([name, sinceMs]): Member[] => {
     if (!name.startsWith(prefix) || known.has(name)) return [];

@@ -88,17 +88,18 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
     listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
-  const remark = describeLeftOut(device, all, [...new Set(ports.flatMap(({ refused }) => refused))]);
+  const refused = new Set(ports.flatMap((each) => each.refused));
+  const remark = describeLeftOut(device.metadata.name, all, [...refused]);
   return { balancer, problem: problem ?? refusal, remark, gated: uids };
 }
 
 function describeLeftOut(
-  { metadata }: LoadBalancerDevice,
+  name: string,
   lacking: readonly string[],
   refused: readonly string[],
 ): string | null {
   const sentences = [
-    lacking.length > 0 ? `The device ${metadata.name} does not have ${lacking.join(', ')}.` : '',
+    lacking.length > 0 ? `The device ${name} does not have ${lacking.join(', ')}.` : '',
     refused.length > 0 ? `It leaves out an endpoint: ${shorten(refused)}.` : '',
   ];
   return sentences.filter(Boolean).join(' ') || null;
@@ -146,10 +147,7 @@ function findRefusal(
 }
 
 /** The first of the Service's that the device has addresses of, or has for it. */
-function chooseFamily(
-  { device, capabilities, present }: BalancerQuery,
-  { families: wanted }: ServiceRequests,
-) {
+function chooseFamily({ device, capabilities, present }: BalancerQuery, requests: ServiceRequests) {
   const ranges = listRanges(device);
   const own = present.map((text) => parseAddress(text)?.family);
   const able = families.filter(
@@ -157,12 +155,10 @@ function chooseFamily(
       (family === 'ipv4' || capabilities.ipv6) &&
       (own.includes(family) || countOfFamily(ranges, family) > 0n),
   );
-  return wanted.find((family) => able.includes(family)) ?? null;
+  return requests.families.find((family) => able.includes(family)) ?? null;
 }
 
-function judgeRequests({ service, capabilities }: BalancerQuery): Pick<Balancer, 'method' | 'affinityS'> & {
-  readonly lacks: readonly string[];
-} {
+function judgeRequests({ service, capabilities }: BalancerQuery) {
   const { method, lack } = chooseMethod(service, capabilities);
   const seconds = service.spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? usualAffinityS;
   const isSticky = service.spec.sessionAffinity === 'ClientIP';

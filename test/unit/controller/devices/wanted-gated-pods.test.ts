@@ -10,10 +10,7 @@ const spec = { selector: { app: 'web' } };
 let world: DeviceWorld;
 
 afterEach(async () => {
-  const stopped = world.devices.stop();
-  await world.clock.advance(10_000);
-  await stopped;
-  expect(world.errors).toEqual([]);
+  expect(await world.stop()).toEqual({ errors: [], pending: 0 });
 });
 
 /** A pod whose containers are ready, and whose gate is closed unless conditions say otherwise. */

@@ -22,13 +22,11 @@ function start(spec: object = {}, keys: readonly string[] = ['apps/a']): DeviceW
 }
 
 afterEach(async () => {
-  const stopped = world.devices.stop();
-  await world.clock.advance(10_000);
-  await stopped;
-  expect({ errors: world.errors, pending: world.clock.pending }).toEqual({ errors: [], pending: 0 });
+  expect(await world.stop()).toEqual({ errors: [], pending: 0 });
 });
 
 const find = () => world.find('apps/a');
+const listKeys = (length: number) => Array.from({ length }, (_, index) => `apps/s${index}`);
 const listNames = () => world.device.list('c').map(({ id }) => id.name);
 const split = (text: string): string[] => text.split(' ').filter(Boolean);
 
@@ -138,10 +136,7 @@ describe('what it costs', () => {
   });
 
   test('requests are paced, whatever is to be done', async () => {
-    start(
-      { callsPerSecond: 10, addresses: ['10.9.0.0/24'] },
-      Array.from({ length: 40 }, (_, index) => `apps/s${index}`),
-    );
+    start({ callsPerSecond: 10, addresses: ['10.9.0.0/24'] }, listKeys(40));
     const counts: number[] = [];
     for (let second = 0; second < 8; second += 1) {
       await world.clock.advance(1000);
@@ -193,8 +188,7 @@ describe('a device that fails', () => {
       'called ',
   });
 
-  const many = Array.from({ length: 300 }, (_, index) => `apps/s${index}`);
-  testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, many), {
+  testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, listKeys(300)), {
     'and everything is compared: what has news comes first':
       'set {"isInSync":true}; wait 100000; set {"isInSync":null}; wait 22000; forget; endpoints apps/s299 10.1.0.1; ' +
       'wait 1000; calledTimes put 1; wait 30000; forget; wait 100000; called ',
@@ -287,7 +281,7 @@ describe('credentials', () => {
       'secret first; wait 40000; reports d true Ready',
   });
 
-  testSteps(() => withSecret(...Array.from({ length: 50 }, (_, index) => `apps/s${index}`)), {
+  testSteps(() => withSecret(...listKeys(50)), {
     'that are refused are tried by the looks alone, however many Services there are':
       'secret first; password other; wait 600000; calledLessThan 25; is apps/a unknown DeviceFailed; ' +
       'password first; wait 45000; is apps/s49 serves - 10.9.0.51; password other; forget; endpoints apps/a 10.1.0.9; ' +
@@ -334,17 +328,15 @@ describe("another controller's finalizer", () => {
 
   test('goes off the Endpoints once the device serves the Service', async () => {
     start({}, []);
-    world.objects.set(path, {
-      metadata: { resourceVersion: '4', finalizers: ['x', 'lb.zcloud.cn/protect'] },
-    });
+    const finalizers = ['x', 'lb.zcloud.cn/protect'];
+    world.objects.set(path, { metadata: { resourceVersion: '4', finalizers } });
     world.device.runs = 4;
     world.put('services', makeDeviceService('apps/a', 'd', { metadata }));
     await world.clock.advance(1000);
     expect(world.writes).toEqual([]);
     await world.clock.advance(2000);
-    expect(world.writes).toMatchObject([
-      { method: 'PATCH', path, body: { metadata: { finalizers: ['x'], resourceVersion: '4' } } },
-    ]);
+    const body = { metadata: { finalizers: ['x'], resourceVersion: '4' } };
+    expect(world.writes).toMatchObject([{ method: 'PATCH', path, body }]);
     expect(find()).toMatchObject({ isTakenOver: true });
   });
 
