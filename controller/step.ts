@@ -249,11 +249,6 @@ function toTarget(kind: WrittenKind, { name, namespace = '' }: ObjectName) {
   return { path: `${kindToPath[kind](namespace)}/${name}`, kind, key, confirm: [] as const };
 }
 
-/**
- * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
- * two writes that a restart would not find again (ADR 21).
- */
-
 /** What `JSON.stringify` takes. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
 
@@ -314,7 +309,10 @@ export interface StepEvent {
   readonly message: string;
 }
 
-/** The one next step. */
+/**
+ * The one next step of an object: one write, with the versions that it rests on, or what it waits for. There is no state between
+ * two writes that a restart would not find again (ADR 21).
+ */
 export type Step =
   | {
       readonly does: 'write';
