@@ -95,11 +95,7 @@ const outcomeToResult = {
   unreachable: 'unknown',
 } as const satisfies Record<WriteAnswer['outcome'], Execution['result']>;
 
-/**
- * Takes steps: one write for one key at a time, then waits until the informer has shown it. What a step is, its kind says; here is only when one is taken.
- */
-
-/** Its dependencies and listeners. */
+/** The dependencies of an engine, and its listeners. */
 export interface EngineOptions extends ExecuteDependencies {
   /** Their keys have their turns in one queue. They begin when all that they watch is known. */
   readonly kinds: readonly Kind[];
@@ -138,7 +134,7 @@ const givenMs = 1000;
 /** Whatever the clocks do, a key that waits for a moment is checked this often. */
 const maxWaitMs = 5 * 60_000;
 
-/** Takes steps from the first `begin` to `stop`. */
+/** Takes steps from the first `begin` to `stop`: one write for one key at a time, then it waits until the informer has shown it. */
 export class Engine {
   readonly #options: EngineOptions;
   readonly #kinds: ReadonlyMap<string, Kind>;

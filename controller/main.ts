@@ -270,9 +270,8 @@ export class Controller {
     this.#webhook =
       webhook === undefined ? null : new Webhook({ ...ports, ...settings, ...webhook, writeMs });
     this.#election = new LeaderElection({
-      ...{ client, clock, random },
+      ...{ client, clock, random, identity: settings.identity },
       lease: { namespace: settings.namespace, name: electionLease },
-      identity: settings.identity,
       annotations: toGateTypesNote(settings.gateTypes),
       onElected: () => {
         log.onElected();

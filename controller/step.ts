@@ -132,8 +132,6 @@ function hashWrite({ method, path, body }: Write, without: ReadonlySet<string>):
   );
 }
 
-/** The requests that steps of Services, their addresses and pools are made of. */
-
 interface Fields {
   readonly [key: string]: Json;
 }
@@ -251,11 +249,6 @@ function toTarget(kind: WrittenKind, { name, namespace = '' }: ObjectName) {
   return { path: `${kindToPath[kind](namespace)}/${name}`, kind, key, confirm: [] as const };
 }
 
-/**
- * What is next for one object: one write, with the versions that it rests on, or what it waits for. There is no state between
- * two writes that a restart would not find again (ADR 21).
- */
-
 /** What `JSON.stringify` takes. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
 
@@ -316,7 +309,10 @@ export interface StepEvent {
   readonly message: string;
 }
 
-/** The one next step. */
+/**
+ * The one next step of an object: one write, with the versions that it rests on, or what it waits for. There is no state between
+ * two writes that a restart would not find again (ADR 21).
+ */
 export type Step =
   | {
       readonly does: 'write';

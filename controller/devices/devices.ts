@@ -1,16 +1,9 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
 import type { Watcher } from '../cache/cache.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
-import {
-  type Known,
-  type Affected,
-  isNews,
-  listServicesOfNode,
-  listBoth,
-  listServed,
-} from '../cache/known.ts';
+import { type Affected, isNews, listServicesOfNode, listBoth, listServed } from '../cache/known.ts';
+import { listOwners } from '../cache/parts.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
-import { serviceNameLabel } from '../../lib/api/service.ts';
 import { type WriterOptions, DeviceWriter } from './writer.ts';
 import { TokenQueue, type QueueStatistics, joinStatistics } from '../../lib/queue.ts';
 
@@ -32,8 +25,7 @@ export const deviceWatchers: readonly Watcher[] = [
       {
         source: 'endpointSlices',
         part: ({ metadata, ...rest }) => [metadata.labels, rest],
-        isAskedBefore: true,
-        toKeys: ({ key }, known) => listOwnersOf(key, known),
+        toKeys: (change) => listBoth(change, listOwners).flat(),
       },
       {
         source: 'pods',
@@ -71,28 +63,17 @@ function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevi
   const own = new Set(units.map(toPlainUnit));
   const rank = ({ metadata: { creationTimestamp, name } }: LoadBalancerDevice) =>
     `${creationTimestamp ?? ''} ${name}`;
-  const older = all.filter(
-    (each) =>
-      each.spec.cluster === cluster &&
-      rank(each) < rank(device) &&
-      each.spec.units.some((unit) => own.has(toPlainUnit(unit))),
-  );
-  return older.sort((one, other) => (rank(one) < rank(other) ? -1 : 1))[0]?.metadata.name ?? null;
+  const [oldest = rank(device)] = all
+    .filter(({ spec }) => spec.cluster === cluster && spec.units.some((unit) => own.has(toPlainUnit(unit))))
+    .map(rank)
+    .sort();
+  return oldest < rank(device) ? oldest.slice(oldest.indexOf(' ') + 1) : null;
 }
 
 /** `https://LB1/` and `lb1:443` are one. */
 function toPlainUnit(unit: string): string {
-  return unit
-    .toLowerCase()
-    .replace(/^[a-z]+:\/\//, '')
-    .replace(/\/.*$/, '')
-    .replace(/:443$/, '');
-}
-
-function listOwnersOf(slice: string, { endpointSlices, serviceToEndpointSlices }: Known): string[] {
-  const { metadata } = endpointSlices.get(slice) ?? {};
-  const owner = `${metadata?.namespace ?? ''}/${metadata?.labels?.[serviceNameLabel] ?? ''}`;
-  return serviceToEndpointSlices.has(owner) ? [owner] : [];
+  const [, host = ''] = /^(?:[a-z]+:\/\/)?([^/]*?)(?::443)?(?:\/|$)/.exec(unit.toLowerCase()) ?? [];
+  return host;
 }
 
 type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict'>;

@@ -6,14 +6,14 @@ import {
   type Balancer,
   type Member,
   formatMember,
+  readAddresses,
   fitWeights,
 } from '../../devices/driver.ts';
 import type { ClusterView } from '../cache/cache.ts';
-import { type Family, parseAddress, type Address } from '../../lib/net.ts';
+import { type Family, parseAddress, parseEndpoint, type Address } from '../../lib/net.ts';
 import {
   listBackends,
   readPodWeight,
-  type Pod,
   type Backend,
   chooseServing,
   maxWeight,
@@ -24,11 +24,9 @@ import { listMissedNodes } from '../../lib/api/node.ts';
 const maxDrains = 100;
 
 /** The members that drain, the longest ones first. `dateOffsetMs` makes a date of a moment of the clock. */
-export function listDrains(draining: readonly HeldBalancer[], dateOffsetMs: number): readonly DeviceDrain[] {
-  const all = draining.flatMap(({ id: { namespace, name }, drains }) =>
-    [...drains].map(([member, drain]) => ({ service: `${namespace}/${name}`, member, ...drain })),
-  );
-  const longest = all.sort((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
+export function listDrains(all: Iterable<HeldBalancer>, dateOffsetMs: number): readonly DeviceDrain[] {
+  const drains = [...all].flatMap((held) => held.drains);
+  const longest = drains.sort((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
   return longest.map(({ service, member, sinceMs, sessions }) => {
     return { service, member, since: toTime(dateOffsetMs + sinceMs), sessions };
   });
@@ -70,16 +68,17 @@ export class HeldBalancer {
     return [...this.members.values()].some((sinceMs) => sinceMs !== null);
   }
 
-  /** Members that get no new connections, as `formatMember` writes them, to since when and their open connections as `list` counted them last. */
-  get drains(): ReadonlyMap<string, { readonly sinceMs: number; readonly sessions: number | null }> {
-    const drains = new Map<string, { readonly sinceMs: number; readonly sessions: number | null }>();
+  /** Members that get no new connections, since when, and their open connections as `list` counted them last. */
+  get drains(): readonly (Omit<DeviceDrain, 'since'> & { readonly sinceMs: number })[] {
+    const memberToMs = new Map<string, number>();
     for (const [name, sinceMs] of this.members) {
       const member = name.slice(name.lastIndexOf(' ') + 1);
-      const knownMs = drains.get(member)?.sinceMs ?? Infinity;
-      if (sinceMs !== null && sinceMs < knownMs)
-        drains.set(member, { sinceMs, sessions: this.sessions?.get(member) ?? null });
+      if (sinceMs !== null) memberToMs.set(member, Math.min(sinceMs, memberToMs.get(member) ?? Infinity));
     }
-    return drains;
+    const service = `${this.id.namespace}/${this.id.name}`;
+    return [...memberToMs].map(([member, sinceMs]) => {
+      return { service, member, sinceMs, sessions: this.sessions?.get(member) ?? null };
+    });
   }
 
   /** `list` has found it. What is known to be there otherwise is compared again. */
@@ -91,12 +90,6 @@ export class HeldBalancer {
     this.#note(balancer, nowMs);
     // Whether it serves so, its next `ensure` says.
     this.#text = null;
-  }
-
-  /** `list` has not found it. */
-  miss(): void {
-    this.#text = null;
-    this.isThere = false;
   }
 
   /** All is to be compared with the device. */
@@ -116,7 +109,7 @@ export class HeldBalancer {
     this.#text = null;
     this.#runningSinceMs ??= nowMs;
     const wanted = (balancer?.addresses ?? []).map(({ text }) => text);
-    if (balancer !== null && wanted.some((text) => !this.addresses.includes(text))) this.isServing = false;
+    if (wanted.some((text) => !this.addresses.includes(text))) this.isServing = false;
     this.#wanted = wanted;
   }
 
@@ -169,8 +162,6 @@ function toText({ addresses, listeners, method, affinityS }: Balancer): string {
   return JSON.stringify([addresses, listeners, method, affinityS]);
 }
 
-/** Where a device sends the connections of a Service's port: pods, or the nodes' ports. Pure. */
-
 /** Members that a device has, as `nameMember` writes them, to since when each drains; null for those that do not. */
 export type FormerMembers = ReadonlyMap<string, number | null>;
 
@@ -179,7 +170,6 @@ export interface MembersQuery {
   readonly service: Service;
   readonly device: LoadBalancerDevice;
   readonly port: ServicePort;
-  /** Of the Service. */
   readonly slices: readonly ServiceSlice[];
   readonly family: Family;
   /** Addresses that no member has: connections would come back to the device, or end at it. */
@@ -197,7 +187,7 @@ function nameMember(protocol: string, port: number, member: Pick<Member, 'addres
 }
 
 /**
- * The members of a port, in the order of their names, and a sentence for each endpoint that cannot be one.
+ * The members of a port, in the order of their names, and a sentence for each endpoint that cannot be one. Pure.
  *
  * What the device has and is to get no connections any more stays with weight 0: a pod until it is gone, since its address may be another's
  * then, and a node's port for as long as connections may drain.
@@ -223,18 +213,13 @@ export function listMembers(
 /** Addresses of the Service's pods to weights that are not the usual one. */
 function readWeightsOf(key: string, { serviceToPods, pods }: ClusterView): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
-  for (const each of serviceToPods.get(key) ?? []) {
-    const pod = pods.get(each);
-    const weight = pod === undefined ? null : readPodWeight(pod.metadata.annotations);
-    if (pod !== undefined && weight !== null)
-      for (const text of listAddresses(pod)) weights.set(text, weight);
+  const own = [...(serviceToPods.get(key) ?? [])].flatMap((each) => pods.get(each) ?? []);
+  for (const { metadata, status } of own) {
+    const weight = readPodWeight(metadata.annotations);
+    const texts = status?.podIPs?.map(({ ip }) => ip ?? '') ?? [status?.podIP ?? ''];
+    if (weight !== null) for (const { text } of readAddresses(texts)) weights.set(text, weight);
   }
   return weights;
-}
-
-function listAddresses({ status }: Pod): string[] {
-  const texts = status?.podIPs?.map(({ ip }) => ip) ?? [status?.podIP];
-  return texts.flatMap((text) => parseAddress(text ?? '') ?? []).map(({ text }) => text);
 }
 
 /** See `listMissedNodes`: of those that take connections, or would. */
@@ -253,11 +238,8 @@ function chooseAnyway(backends: readonly Backend[]): readonly Backend[] {
   return chooseServing(backends.map((one) => ({ ...one, isReady: !one.isEnding })));
 }
 
-function toPods(
-  { port, former }: MembersQuery,
-  backends: readonly Backend[],
-  nodes: readonly DeviceNode[],
-): Member[] {
+function toPods(query: MembersQuery, backends: readonly Backend[], nodes: readonly DeviceNode[]): Member[] {
+  const { port, former } = query;
   const choice = chooseServing(backends);
   const anyway = choice.length > 0 ? listOn(listKept(nodes), backends) : chooseAnyway(backends);
   const last = anyway.map(({ address }) => address);
@@ -287,10 +269,11 @@ function toNodes(query: MembersQuery, backends: readonly Backend[], nodes: reado
 }
 
 function weighNodes(
-  { service, family, port }: MembersQuery,
+  query: MembersQuery,
   serving: readonly Backend[],
   nodes: readonly DeviceNode[],
 ): Member[] {
+  const { service, family, port } = query;
   const isLocal = service.spec.externalTrafficPolicy === 'Local';
   // Two nodes may have one address, as where one of them was registered again.
   const textToWeighed = new Map<string, { readonly address: Address; readonly weight: number }>();
@@ -312,22 +295,15 @@ function weighNodes(
 }
 
 /** Members that the device has, and that are to get nothing any more: as long as their connections may last. */
-function listDraining(
-  { port, former, drainMs, nowMs, family }: MembersQuery,
-  known: ReadonlySet<string>,
-): Member[] {
+function listDraining(query: MembersQuery, known: ReadonlySet<string>): Member[] {
+  const { port, former, drainMs, nowMs, family } = query;
   const prefix = `${port.protocol.toLowerCase()} ${port.port} `;
   return [...former].flatMap(([name, sinceMs]): Member[] => {
     if (!name.startsWith(prefix) || known.has(name)) return [];
-    const member = parseMember(name.slice(prefix.length));
+    const member = parseEndpoint(name.slice(prefix.length));
+    const address = parseAddress(member?.address ?? '');
     const isOver = sinceMs !== null && nowMs - sinceMs >= drainMs;
-    return member?.address.family !== family || isOver ? [] : [{ ...member, weight: 0 }];
+    if (member === null || address?.family !== family || isOver) return [];
+    return [{ address, port: member.port, weight: 0 }];
   });
-}
-
-/** As `formatMember` writes it. */
-function parseMember(text: string): Pick<Member, 'address' | 'port'> | null {
-  const [, host = '', port = ''] = /^\[?([^\]]*)\]?:(\d+)$/.exec(text) ?? [];
-  const address = parseAddress(host);
-  return address === null ? null : { address, port: Number(port) };
 }

@@ -19,7 +19,6 @@ import { objectVersion, type NamespacedName } from '../../lib/kubernetes/client.
 import { formerFinalizer } from '../../lib/api/vipnat.ts';
 
 /** What a device's condition says: reasons are published (docs/services-reference.md). */
-
 const kindToReason: Readonly<Record<DeviceErrorKind, Pick<Failure, 'reason'>>> = {
   unreachable: { reason: 'Unreachable' },
   unauthorized: { reason: 'Unauthorized' },
@@ -99,7 +98,7 @@ function describeRole(role: string): string {
   return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
-/** Units of a device, as a check found them. */
+/** Units of a device, as a check found them after another one. */
 export interface SeenUnits {
   /** The one that was active last; null for none yet. */
   readonly active: string | null;
@@ -107,25 +106,19 @@ export interface SeenUnits {
   readonly lacking: readonly string[];
   /** The active one says that it lacks something. */
   readonly isEmpty: boolean;
+  /** Another unit is active, which may have missed changes; or one lacks something that did not before. */
+  readonly isNewlyBehind: boolean;
 }
 
-/** As a check has found them, after another one. */
+/** As a check has found them. */
 export function readUnits(units: DeviceState['units'], before: SeenUnits | null): SeenUnits {
   const answering = units.filter(({ role }) => role === 'active' || role === 'standby');
   const lacking = answering.filter(({ isInSync }) => isInSync !== true).map(({ unit }) => unit);
-  const active = answering.find(({ role }) => role === 'active');
-  return { active: active?.unit ?? before?.active ?? null, lacking, isEmpty: active?.isInSync === false };
-}
-
-/** No unit answers: who comes back, and cannot tell what it has, is to be compared. */
-export function forgetLacking(seen: SeenUnits | null): SeenUnits | null {
-  return seen === null ? null : { ...seen, lacking: [] };
-}
-
-/** Another unit is active, which may have missed changes; or one lacks something that did not before. */
-export function isNewlyBehind(before: SeenUnits, now: SeenUnits): boolean {
-  const isOther = before.active !== null && before.active !== now.active;
-  return isOther || now.lacking.some((unit) => !before.lacking.includes(unit));
+  const { unit, isInSync = null } = answering.find(({ role }) => role === 'active') ?? {};
+  const active = unit ?? before?.active ?? null;
+  const isOther = (before?.active ?? active) !== active;
+  const isNewlyBehind = isOther || lacking.some((each) => before?.lacking.includes(each) === false);
+  return { active, lacking, isEmpty: isInSync === false, isNewlyBehind };
 }
 
 /** What takes long continues as long as the device answers; what hangs for longer ends. */
@@ -149,9 +142,7 @@ export function limitUnresponsive(
   return limit;
 }
 
-/** What a device asks of vipnat, and what signs its certificates: one Secret, read by its name. */
-
-/** Of a Secret, or of none. Never printed. */
+/** What a device asks of vipnat, and what signs its certificates: of one Secret, or of none. Never printed. */
 type Credentials = Pick<DeviceSettings, 'credentials' | 'ca'>;
 
 /** The Secret of a device is not there. */
@@ -193,7 +184,7 @@ async function readCredentials(
 }
 
 function parseCredentials(data: Readonly<Record<string, string>>, what: string): Credentials {
-  const read = (key: string) => decode(data[key]);
+  const read = (key: string) => (data[key] === undefined ? null : decode(data[key]));
   const [username, password, ca] = [read('username'), read('password'), read('ca.crt')];
   if (username !== null && password !== null) return { credentials: { username, password }, ca };
   if (username === null && password === null) return { credentials: null, ca };
@@ -205,15 +196,12 @@ function invalid(message: string): VipnatError {
 }
 
 /** `kubectl create secret --from-file` keeps the line feed at the end of a file. */
-function decode(text: string | undefined): string | null {
-  if (text === undefined) return null;
-  return Buffer.from(text, 'base64')
-    .toString('utf8')
-    .replace(/\r?\n$/, '');
+function decode(base64: string): string {
+  const text = Buffer.from(base64, 'base64').toString('utf8');
+  return text.replace(/\r?\n$/, '');
 }
 
 /** What another controller of devices has put on the Endpoints of a Service: its finalizer, which keeps a deleted Service's Endpoints. */
-
 const endpointsSchema = z.object({
   metadata: z.object({ resourceVersion: objectVersion, finalizers: z.nullish(z.array(z.string())) }),
 });
@@ -259,8 +247,6 @@ function toError(outcome: string, detail: string, own: string): VipnatError {
   return new VipnatError('API_FORBIDDEN', `${detail}. Run: ${role} && ${binding}`);
 }
 
-/** A driver with its credentials: opened when it is needed, and again when the Secret has changed. */
-
 /** How a driver is found by its name; null for none of that name. */
 export type FindDriver = (name: string) => Promise<CreateDriver | null>;
 
@@ -286,7 +272,7 @@ export class NotLeadingError extends Error {
   override readonly name = 'NotLeadingError';
 }
 
-/** One device's. */
+/** One device's driver with its credentials: opened when it is needed, and again when the Secret has changed. */
 export class DeviceSession {
   readonly #device: LoadBalancerDevice;
   readonly #options: SessionOptions;

@@ -56,8 +56,7 @@ function serve(service: Service, name: string, seatHolders: readonly string[], v
   const device = view.devices.get(name);
   // Where there are no devices at all, such a class may be anybody's.
   if (view.devices.size === 0 && seatHolders.length === 0) return nothing;
-  const none = { reason: 'NoDevice', message: `There is no LoadBalancerDevice ${name}.` };
-  if (device === undefined) return reportStatus(service, none, view);
+  if (device === undefined) return lackDevice(service, `There is no LoadBalancerDevice ${name}.`, view);
   if (!seatHolders.includes(name)) return hold(service, device, view);
   const balancer = findBalancer(view, name, service);
   if (balancer === undefined) return waitForDevice;
@@ -69,8 +68,7 @@ function serve(service: Service, name: string, seatHolders: readonly string[], v
 /** A device that goes gets no more. */
 function hold(service: Service, device: LoadBalancerDevice, view: ClusterView): Step {
   const { name } = device.metadata;
-  const message = `The LoadBalancerDevice ${name} is being deleted.`;
-  if (isDeleted(device)) return reportStatus(service, { reason: 'NoDevice', message }, view);
+  if (isDeleted(device)) return lackDevice(service, `The LoadBalancerDevice ${name} is being deleted.`, view);
   const known = service.metadata.finalizers ?? [];
   return toStep(patchMetadata('Service', service, { finalizers: [...known, toDeviceFinalizer(name)] }));
 }
@@ -83,7 +81,7 @@ function release(service: Service, seatHolders: readonly string[], view: Cluster
     if (!view.devices.has(name)) {
       const remedy = `Make it again, or take the finalizer ${toDeviceFinalizer(name)} off this Service`;
       const message = `There is no LoadBalancerDevice ${name}, so vipnat cannot take its balancer away. ${remedy}.`;
-      return reportStatus(service, { reason: 'NoDevice', message }, view);
+      return lackDevice(service, message, view);
     }
     const problem = findBalancer(view, name, service)?.problem ?? null;
     if (problem !== null) return reportStatus(service, problem, view);
@@ -163,6 +161,10 @@ function toEvent(wanted: WantedCondition | null, before: string | undefined): St
   return { type: 'Warning', reason: 'NoAddress', message };
 }
 
+function lackDevice(service: Service, message: string, view: ClusterView): Step {
+  return reportStatus(service, { reason: 'NoDevice', message }, view);
+}
+
 /** Says why a Service has no device, or cannot leave one. */
 function reportStatus(
   service: Service,
@@ -234,10 +236,8 @@ function nextLoadBalancerDeviceStep(name: string, view: ClusterView): Step {
 }
 
 function isOwner(name: string, { deviceToServices, services }: ClusterView): boolean {
-  return [...(deviceToServices.get(name) ?? [])].some((key) => {
-    const service = services.get(key);
-    return service !== undefined && listCurrentOwners(service).includes(name);
-  });
+  const concerned = [...(deviceToServices.get(name) ?? [])].flatMap((key) => services.get(key) ?? []);
+  return concerned.some((service) => listCurrentOwners(service).includes(name));
 }
 
 function writeStatus(device: LoadBalancerDevice, view: ClusterView): Step | null {

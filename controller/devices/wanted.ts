@@ -9,7 +9,14 @@ import {
   parseGoDuration,
 } from '../../lib/api/service.ts';
 import { type LoadBalancerDevice, listCurrentOwners, chooseDevice } from '../../lib/api/device.ts';
-import type { Capabilities, Balancer, BalancerId, DeviceMethod, Listener } from '../../devices/driver.ts';
+import {
+  type Capabilities,
+  type Balancer,
+  type BalancerId,
+  type DeviceMethod,
+  type Listener,
+  readAddresses,
+} from '../../devices/driver.ts';
 import type { DeviceProblem } from '../cache/known.ts';
 import type { ClusterView } from '../cache/cache.ts';
 import {
@@ -27,8 +34,6 @@ import { listEndpointsOf } from '../kinds/endpoints.ts';
 import { getIngress, findBalancer, isUsed, isServed, listRanges } from '../cache/parts.ts';
 import { isOfDevice } from './steps.ts';
 import { listMembers, type MembersQuery } from './held.ts';
-
-/** What a Service is to be on a device that it has chosen. Pure. */
 
 /** A Service, and what its device has for it. */
 interface BalancerQuery extends Pick<MembersQuery, 'service' | 'device' | 'former' | 'nowMs'> {
@@ -61,7 +66,10 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const refuse = (problem: DeviceProblem | null): Wanted => {
     return { balancer: null, problem, remark: null, gated: uids };
   };
-  if (family === null) return refuse(describeNoFamily(query, requests));
+  if (family === null) {
+    const text = `has no addresses of a family that the Service has (${requests.families.join(', ')}).`;
+    return refuse(notSupported(device, text));
+  }
   const refusal = findRefusal(query, requests, view);
   // Who is served already is served on, and followed: else its members end at other tenants' pods.
   const closing = findClosing(query, family) ?? (query.present.length === 0 ? refusal : null);
@@ -69,27 +77,32 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   const { address, problem } = chooseDeviceAddress({ ...query, family }, view);
   if (address === null) return refuse(problem);
   const { method, affinityS, lacks } = judgeRequests(query);
-  const place = { ...query, family, slices, barred: listBarred(view), refused: new Set<string>() };
-  const listeners = listPorts(query).map((port) => toListener(port, place, view));
+  const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
+  const place = { ...query, family, slices, barred: listBarred(view), drainMs };
+  const ports = listPorts(query).map((port) => ({ port, ...listMembers({ ...place, port }, view) }));
+  const listeners = ports.map(({ port: { protocol, port }, members }): Listener => {
+    return { protocol: protocol === 'UDP' ? 'udp' : 'tcp', port, members };
+  });
   const balancer: Balancer = {
     ...{ id: toBalancerId(service, device), addresses: [address], method, affinityS },
     listeners: listeners.sort(compareListeners),
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
-  const remark = describeLeftOut(device, all, [...place.refused]);
+  const refused = new Set(ports.flatMap((each) => each.refused));
+  const remark = describeLeftOut(device.metadata.name, all, [...refused]);
   return { balancer, problem: problem ?? refusal, remark, gated: uids };
 }
 
 function describeLeftOut(
-  { metadata }: LoadBalancerDevice,
+  name: string,
   lacking: readonly string[],
   refused: readonly string[],
 ): string | null {
   const sentences = [
-    ...(lacking.length === 0 ? [] : [`The device ${metadata.name} does not have ${lacking.join(', ')}.`]),
-    ...(refused.length === 0 ? [] : [`It leaves out an endpoint: ${shorten(refused)}.`]),
+    lacking.length > 0 ? `The device ${name} does not have ${lacking.join(', ')}.` : '',
+    refused.length > 0 ? `It leaves out an endpoint: ${shorten(refused)}.` : '',
   ];
-  return sentences.length === 0 ? null : sentences.join(' ');
+  return sentences.filter(Boolean).join(' ') || null;
 }
 
 /** The mark of a Service on a device. */
@@ -98,17 +111,15 @@ export function toBalancerId({ metadata }: Service, { spec }: LoadBalancerDevice
   return { cluster: spec.cluster, namespace, name, uid };
 }
 
-function describeNoFamily({ device }: BalancerQuery, { families: wanted }: ServiceRequests): DeviceProblem {
-  const message = `The device ${device.metadata.name} has no addresses of a family that the Service has (${wanted.join(', ')}).`;
-  return { reason: 'NotSupported', message };
+function notSupported({ metadata }: LoadBalancerDevice, text: string): DeviceProblem {
+  return { reason: 'NotSupported', message: `The device ${metadata.name} ${text}` };
 }
 
 /** Why nothing of it is to be there, and what is there goes; null for nothing. */
 function findClosing(query: BalancerQuery, family: Family): DeviceProblem | null {
   const { service, device } = query;
   if (!isLimited(service, family)) return listPorts(query).length === 0 ? describeNoPort(query) : null;
-  const message = `The device ${device.metadata.name} lets all clients in, and the Service has loadBalancerSourceRanges.`;
-  return { reason: 'NotSupported', message };
+  return notSupported(device, 'lets all clients in, and the Service has loadBalancerSourceRanges.');
 }
 
 /**
@@ -128,21 +139,15 @@ function findRefusal(
   requests: ServiceRequests,
   view: ClusterView,
 ): DeviceProblem | null {
-  const { name } = device.metadata;
   const namespace = view.namespaces.get(metadata.namespace)?.metadata;
-  const notForIt = `The device ${name} is not for this Service: see its serviceSelector and namespaceSelector.`;
   if (!isForService(device.spec, metadata.labels, namespace))
-    return { reason: 'NotSupported', message: notForIt };
+    return notSupported(device, 'is not for this Service: see its serviceSelector and namespaceSelector.');
   if (!requests.isAllOrNothing) return null;
-  const message = `The device ${name} serves one family, and the Service asks for two (RequireDualStack).`;
-  return { reason: 'NotSupported', message };
+  return notSupported(device, 'serves one family, and the Service asks for two (RequireDualStack).');
 }
 
 /** The first of the Service's that the device has addresses of, or has for it. */
-function chooseFamily(
-  { device, capabilities, present }: BalancerQuery,
-  { families: wanted }: ServiceRequests,
-) {
+function chooseFamily({ device, capabilities, present }: BalancerQuery, requests: ServiceRequests) {
   const ranges = listRanges(device);
   const own = present.map((text) => parseAddress(text)?.family);
   const able = families.filter(
@@ -150,12 +155,10 @@ function chooseFamily(
       (family === 'ipv4' || capabilities.ipv6) &&
       (own.includes(family) || countOfFamily(ranges, family) > 0n),
   );
-  return wanted.find((family) => able.includes(family)) ?? null;
+  return requests.families.find((family) => able.includes(family)) ?? null;
 }
 
-function judgeRequests({ service, capabilities }: BalancerQuery): Pick<Balancer, 'method' | 'affinityS'> & {
-  readonly lacks: readonly string[];
-} {
+function judgeRequests({ service, capabilities }: BalancerQuery) {
   const { method, lack } = chooseMethod(service, capabilities);
   const seconds = service.spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? usualAffinityS;
   const isSticky = service.spec.sessionAffinity === 'ClientIP';
@@ -198,43 +201,18 @@ function describeNoPort({ service, device }: BalancerQuery): DeviceProblem {
     device.spec.targets !== 'pods' && lacksNodePorts
       ? 'it sends to node ports: see allocateLoadBalancerNodePorts'
       : 'it does not have their protocols';
-  const message = `The device ${device.metadata.name} can have none of the Service's ports: ${remedy}.`;
-  return { reason: 'NotSupported', message };
-}
-
-function toListener(
-  port: ServicePort,
-  {
-    refused,
-    ...place
-  }: BalancerQuery & Pick<MembersQuery, 'family' | 'slices' | 'barred'> & { readonly refused: Set<string> },
-  view: ClusterView,
-): Listener {
-  const { service } = place;
-  const drainMs = readDuration(service, 'drainTimeout').ms ?? usualDrainMs;
-  const { members, refused: own } = listMembers({ ...place, port, drainMs }, view);
-  for (const sentence of own) refused.add(sentence);
-  return { protocol: port.protocol === 'UDP' ? 'udp' : 'tcp', port: port.port, members };
+  return notSupported(device, `can have none of the Service's ports: ${remedy}.`);
 }
 
 /** Addresses of Services, of devices and of their units. */
-function listBarred({
-  devices,
-  addressToPublishers,
-  addressToBalancers,
-}: ClusterView): MembersQuery['barred'] {
-  const all = [...devices.values()];
+function listBarred(view: ClusterView): MembersQuery['barred'] {
+  const all = [...view.devices.values()];
   const ranges = all.flatMap(listRanges);
   const units = new Set(all.flatMap(({ spec }) => spec.units.map(readHost)));
+  const known = [view.addressToPublishers, view.addressToBalancers, units];
   const isInRange = (address: Address | null) =>
     address !== null && ranges.some((range) => contains(range, address));
-  return {
-    has: (text) =>
-      addressToPublishers.has(text) ||
-      addressToBalancers.has(text) ||
-      units.has(text) ||
-      isInRange(parseAddress(text)),
-  };
+  return { has: (text) => known.some((one) => one.has(text)) || isInRange(parseAddress(text)) };
 }
 
 /** Of a URL or `HOST:PORT`. */
@@ -255,10 +233,8 @@ function listLacking(
   const { service, capabilities } = query;
   const served = new Set(listPorts(query));
   const ports = (service.spec.ports ?? []).filter((port) => !served.has(port));
-  const weights = listeners.map(({ members }) =>
-    members.map(({ weight }) => weight).filter((one) => one > 0),
-  );
-  const areUneven = weights.some((each) => new Set(each).size > 1);
+  const serving = listeners.map(({ members }) => members.filter(({ weight }) => weight > 0));
+  const areUneven = serving.some((each) => new Set(each.map(({ weight }) => weight)).size > 1);
   return [
     ...ports.map(({ protocol, port }) => `the port ${protocol} ${port}`),
     ...requests.families.filter((each) => each !== family).map((each) => `the family ${each}`),
@@ -266,11 +242,9 @@ function listLacking(
   ];
 }
 
-/** Pods that lack nothing but readiness gates of vipnat: a device gets them before Kubernetes calls them ready. Pure. */
-
 /**
- * What a Service's slices come to on a device, with such pods as ready; and the uids of these pods, in order. A pod that no slice has yet is
- * not among them. Behind ports of nodes Kubernetes decides alone who is ready.
+ * What a Service's slices come to on a device, with pods as ready that lack nothing but gates of vipnat; and the uids of these pods, in order.
+ * A pod that no slice has yet is not among them. Behind ports of nodes Kubernetes decides alone who is ready.
  */
 function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: ClusterView) {
   const key = `${service.metadata.namespace}/${service.metadata.name}`;
@@ -302,15 +276,16 @@ function listGated(key: string, service: Service, view: ClusterView): ReadonlyMa
   return new Map(endpoints.filter(({ ready }) => ready).map(({ address, pod }) => [address, pod.uid]));
 }
 
-/** Which address a Service is to have on a device. There is no record of it but the Service's status and the device itself. */
-
 /** Whose address is to be chosen, where. */
 type AddressRequest = Pick<BalancerQuery, 'service' | 'device' | 'present'> & Pick<MembersQuery, 'family'>;
 
-/** What was chosen. A problem together with an address means that the address is not the one that was asked for. */
+/** A problem together with an address: it is not the one that was asked for. */
 type AddressChoice = Pick<Wanted, 'problem'> & { readonly address: Address | null };
 
-/** The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time. */
+/**
+ * The address that is asked for; else the one that the Service has; else the first one that nobody has. Pure, and the same each time: there is
+ * no record of it but the Service's status and the device itself.
+ */
 function chooseDeviceAddress(request: AddressRequest, view: ClusterView): AddressChoice {
   const { service, family } = request;
   const requests = readRequests(service);
@@ -339,20 +314,16 @@ function listUnread({ metadata: own }: LoadBalancerDevice, { devices, deviceRepo
  * claimed for it before a call that failed: nobody else can have got it.
  */
 function findHeld({ service, device, family, present }: AddressRequest, view: ClusterView): Address | null {
-  const [own = null] = present
-    .flatMap((text) => parseAddress(text) ?? [])
-    .filter((one) => one.family === family);
-  if (own !== null) return own;
-  const published = getIngress(service)
-    .filter(isOfDevice)
-    .map(({ ip }) => ip ?? '');
+  const own = readAddresses(present).find((one) => one.family === family);
+  if (own !== undefined) return own;
+  const published = getIngress(service).filter(isOfDevice);
   const reserved = findBalancer(view, device.metadata.name, service)?.addresses ?? [];
   const ranges = listRanges(device);
   const isGood = (address: Address) =>
     address.family === family &&
     ranges.some((range) => contains(range, address)) &&
     findOwner(service, address, view) === null;
-  return [...published, ...reserved].flatMap((text) => parseAddress(text) ?? []).find(isGood) ?? null;
+  return readAddresses([...published.map(({ ip }) => ip ?? ''), ...reserved]).find(isGood) ?? null;
 }
 
 function judgeAsked(
@@ -418,11 +389,9 @@ function findOwner(service: Service, address: Address, view: ClusterView): strin
 
 /** Of those that ask for the same, and do not have it, the oldest gets it. */
 function findElder(service: Service, { text }: Address, { addressToAskers, services }: ClusterView) {
-  const elder = listOthers(addressToAskers.get(text), service).find((key) => {
-    const other = services.get(key);
-    return other !== undefined && rankAge(other) < rankAge(service);
-  });
-  return elder === undefined ? null : `The older Service ${elder}`;
+  const others = listOthers(addressToAskers.get(text), service).flatMap((key) => services.get(key) ?? []);
+  const elder = others.find((other) => rankAge(other) < rankAge(service))?.metadata;
+  return elder === undefined ? null : `The older Service ${elder.namespace}/${elder.name}`;
 }
 
 function rankAge({ metadata: { creationTimestamp, uid } }: Service): string {
@@ -434,9 +403,7 @@ function listOthers(keys: ReadonlySet<string> | undefined, { metadata }: Service
   return [...(keys ?? [])].filter((key) => key !== own);
 }
 
-/** What one device is to do about one Service. Pure. */
-
-/** What is to be done. */
+/** What one device is to do about one Service. */
 type Intent =
   /** It is to have the Service. */
   | 'have'
@@ -470,7 +437,6 @@ function isFollowed(service: Service, chosen: string | null, view: ClusterView):
   if (chosen === null)
     return !isServed(service, view.settings.isDefaultClass) || ingress.some((one) => !isOfDevice(one));
   const next = findBalancer(view, chosen, service);
-  return (
-    next?.deviceStatus === 'serves' && next.addresses.every((text) => ingress.some(({ ip }) => ip === text))
-  );
+  const published = new Set(ingress.map(({ ip }) => ip));
+  return next?.deviceStatus === 'serves' && next.addresses.every((text) => published.has(text));
 }

@@ -17,8 +17,6 @@ import {
   describeState,
   type SeenUnits,
   readUnits,
-  forgetLacking,
-  isNewlyBehind,
   dropFormerFinalizer,
 } from './session.ts';
 import type { Random } from '../../lib/clock.ts';
@@ -30,7 +28,6 @@ import { HeldBalancer, listDrains } from './held.ts';
 import { toBalancerId, toWanted, type Wanted, judgeService } from './wanted.ts';
 import type { BalancerId, DeviceState, Owned, Progress, LoadBalancerDriver } from '../../devices/driver.ts';
 import { findErrorCode } from '../../lib/errors.ts';
-import type { Service } from '../../lib/api/service.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 
 /** The dependencies of a writer, and its listeners. */
@@ -188,7 +185,7 @@ export class DeviceWriter {
     } catch (error) {
       // The next leader continues from the device's state.
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
-      return this.#fail(uid, failures, limit.isOver ? tooLong : this.#describe(error));
+      return this.#fail(uid, failures, limit.isOver ? tooLong : this.#describe(error).message);
     } finally {
       limit.cancel();
       this.#aborting.delete(aborting);
@@ -206,22 +203,26 @@ export class DeviceWriter {
       if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs) {
         await this.#list(signal);
         this.#compareAll();
-      } else if (driver.capabilities.sessions && this.#drains.length > 0)
+      } else if (driver.capabilities.sessions && this.#isDraining)
         this.#count(await this.#lock.share(() => driver.list(signal)));
-      const state = await this.#look(driver, signal);
+      const state = await this.#readState(driver, signal);
       this.#report(describeState(state, this.#unread));
       this.#noteState(state);
       this.#admit();
     } catch (error) {
       if (error instanceof NotLeadingError || this.#isStopped) return { kind: 'again', afterMs: 1000 };
-      const failure = describeFailure(error);
-      this.#describe(error);
-      this.#seen = forgetLacking(this.#seen);
-      // Other credentials, or another CA, may help with any of them.
-      await this.#renew();
-      this.#report({ units: [], foreignChanges: [], isReady: false, ...failure });
+      await this.#noteFailure(error);
     }
     return { kind: 'again', afterMs: pollMs * (0.9 + random() / 5) };
+  }
+
+  /** No unit answers: who comes back, and cannot tell what it has, is to be compared. */
+  async #noteFailure(error: unknown): Promise<void> {
+    const failure = this.#describe(error);
+    if (this.#seen !== null) this.#seen = { ...this.#seen, lacking: [] };
+    // Other credentials, or another CA, may help with any of them.
+    await this.#renew();
+    this.#report({ units: [], foreignChanges: [], isReady: false, ...failure });
   }
 
   /**
@@ -234,12 +235,16 @@ export class DeviceWriter {
     if (before === null) return;
     // While all is compared, the unit may say so once more.
     const isEmpty = now.isEmpty && this.#toCompare.size === 0;
-    if (isEmpty || isNewlyBehind(before, now)) this.#compareAll();
-    else if (units.some(({ isInSync }) => isInSync === false)) this.#compareOne();
+    if (isEmpty || now.isNewlyBehind) this.#compareAll();
+    else if (units.some(({ isInSync }) => isInSync === false)) {
+      // With any Service a driver brings each unit to what the active one has.
+      const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
+      if (held !== undefined) this.#compare(held);
+    }
   }
 
-  /** What the units say. One that may lack something is told what it is to have, as soon as all was compared; until it has that, all is compared again. */
-  async #look(driver: LoadBalancerDriver, signal: AbortSignal): Promise<DeviceState> {
+  /** What the units say. One that may lack something learns what it is to have, as soon as all was compared; until it has that, all is compared again. */
+  async #readState(driver: LoadBalancerDriver, signal: AbortSignal): Promise<DeviceState> {
     const state = await driver.readState(signal);
     const { depth, working } = this.#queue.statistics;
     const isUnknown = state.units.some(({ role, isInSync }) => role === 'active' && isInSync === null);
@@ -272,12 +277,12 @@ export class DeviceWriter {
     const there = [...this.#uidToHeld.values()].filter(({ isThere }) => isThere).length;
     // One that is not used has nothing of its own, and keeps no address from another device.
     const balancers = this.#listedMs === null && this.conflict === null ? null : there;
-    const draining = listDrains(this.#drains, this.#dateOffsetMs);
+    const draining = listDrains(this.#uidToHeld.values(), this.#dateOffsetMs);
     this.#options.onReport(this.name, { generation, ...deviceStatus, balancers, draining });
   }
 
-  get #drains(): readonly HeldBalancer[] {
-    return [...this.#uidToHeld.values()].filter(({ isDraining }) => isDraining);
+  get #isDraining(): boolean {
+    return [...this.#uidToHeld.values()].some(({ isDraining }) => isDraining);
   }
 
   /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
@@ -293,12 +298,6 @@ export class DeviceWriter {
   /** Each Service is compared with the device. */
   #compareAll(): void {
     for (const held of this.#uidToHeld.values()) this.#compare(held);
-  }
-
-  /** With any Service a driver brings each unit to what the active one has. */
-  #compareOne(): void {
-    const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
-    if (held !== undefined) this.#compare(held);
   }
 
   #compare(held: HeldBalancer): void {
@@ -325,7 +324,7 @@ export class DeviceWriter {
     this.#count(owned);
     const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
     for (const [uid, balancer] of uidToBalancer) {
-      const held = this.#uidToHeld.get(uid) ?? this.#hold(balancer.id);
+      const held = this.#hold(balancer.id);
       held.find(balancer, now);
       this.#toCompare.add(uid);
       // Its addresses are nobody else's from now on, whatever comes before its turn.
@@ -333,7 +332,7 @@ export class DeviceWriter {
     }
     for (const [uid, held] of this.#uidToHeld) {
       if (!held.isThere || uidToBalancer.has(uid)) continue;
-      held.miss();
+      held.isThere = false;
       this.#compare(held);
     }
   }
@@ -369,19 +368,16 @@ export class DeviceWriter {
         return { kind: 'again', afterMs: Math.ceil(garbageMs - goneMs) };
       return await this.#clear(held, { driver, signal, failures });
     }
-    if (intent !== 'have' || service === undefined) return this.#leave(held, service);
-    const wanted = toWanted(
-      {
-        ...{ service, device: this.device, capabilities: driver.capabilities, nowMs: clock.now() },
-        ...{ present: held.addresses, former: held.members },
-      },
-      view,
-    );
+    if (intent !== 'have' || service === undefined) return this.#leave(held);
+    const { addresses: present, members: former } = held;
+    const query = { service, device: this.device, capabilities: driver.capabilities, present, former };
+    const wanted = toWanted({ ...query, nowMs: clock.now() }, view);
     return await this.#have(held, wanted, { driver, signal, failures });
   }
 
   /** Nothing is to be done; what was said of what is not there any more is forgotten with its Service, or its finalizer. */
-  #leave(held: HeldBalancer, service: Service | undefined): TurnResult {
+  #leave(held: HeldBalancer): TurnResult {
+    const service = findService(held.id, this.#options.view());
     const isOwner = service !== undefined && listCurrentOwners(service).includes(this.name);
     if (held.isThere || isOwner) return { kind: 'done' };
     this.#uidToHeld.delete(held.id.uid);
@@ -393,7 +389,7 @@ export class DeviceWriter {
     const { clock } = this.#options;
     const { uid } = held.id;
     const { balancer, problem, remark, gated } = wanted;
-    if (balancer === null) return await this.#haveNothing(held, wanted, call);
+    if (balancer === null) return await this.#close(held, wanted, call);
     if (held.isDue(balancer)) {
       // Before the first call: nobody else gets the address from now on.
       held.begin(balancer, clock.now());
@@ -411,11 +407,7 @@ export class DeviceWriter {
   }
 
   /** What can be served no longer goes; the Service's status keeps the address, so that nobody else gets it. */
-  async #haveNothing(
-    held: HeldBalancer,
-    { problem, remark, gated }: Wanted,
-    call: Call,
-  ): Promise<TurnResult> {
+  async #close(held: HeldBalancer, { problem, remark, gated }: Wanted, call: Call): Promise<TurnResult> {
     const isLeft = held.isThere && problem?.reason === 'NotSupported';
     const result = isLeft ? await this.#clear(held, call) : null;
     if (result !== null && held.isThere) return result;
@@ -436,7 +428,7 @@ export class DeviceWriter {
     held.clear();
     this.#notify(held.id.uid, { deviceStatus: 'absent', problem: null, remark: null, gated: [] });
     // Where its Service is gone, nobody has to learn of it.
-    return this.#leave(held, findService(held.id, this.#options.view()));
+    return this.#leave(held);
   }
 
   /** What is not done is tried again. */
@@ -465,10 +457,10 @@ export class DeviceWriter {
     return { kind: 'failed' };
   }
 
-  #describe(error: unknown): string {
-    const { reason, message } = describeFailure(error);
-    if (reason === 'Unauthorized') this.#refusal = message;
-    return message;
+  #describe(error: unknown): Failure {
+    const failure = describeFailure(error);
+    if (failure.reason === 'Unauthorized') this.#refusal = failure.message;
+    return failure;
   }
 
   /** It takes the credentials, or there are others. */
@@ -485,10 +477,7 @@ export class DeviceWriter {
     held.isTakenOver = await dropFormerFinalizer(this.#options.client, service.metadata, this.#options);
   }
 
-  #notify(
-    uid: string,
-    parts: Partial<Pick<DeviceBalancer, 'deviceStatus' | 'problem' | 'remark' | 'gated'>>,
-  ): void {
+  #notify(uid: string, parts: Partial<DeviceBalancer>): void {
     const held = this.#uidToHeld.get(uid);
     if (held === undefined) return;
     const key = toBalancerKey(this.name, uid);

@@ -189,7 +189,6 @@ function readName(text: string, prefix: string): string | null {
 }
 
 /** Nodes as targets of devices: where their ports answer, and whether they are to get connections from outside. */
-
 const node = z.object({
   metadata: z.object({
     name,

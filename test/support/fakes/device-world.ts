@@ -39,6 +39,14 @@ export class DeviceWorld {
     this.devices = this.#start();
   }
 
+  /** Ends, and says what failed, and what is left. */
+  async stop(): Promise<{ errors: unknown[]; pending: number }> {
+    const stopped = this.devices.stop();
+    await this.clock.advance(10_000);
+    await stopped;
+    return { errors: this.errors, pending: this.clock.pending };
+  }
+
   /** The next leader, whose cache knows nothing of devices. */
   async restart(): Promise<void> {
     const stopped = this.devices.stop();

@@ -65,14 +65,28 @@ export class EngineWorld {
     this.engine = this.#createEngine();
   }
 
+  /** With a pool and so many Services. */
+  async begin(services: number, addresses = '10.0.0.0/18'): Promise<void> {
+    this.api.create('AddressPool', 'pool', { spec: { addresses: [addresses], seats: 1, reuseAfter: '60s' } });
+    this.createServices(services);
+    await this.clock.advance(10);
+    this.engine.begin();
+  }
+
+  async stop(): Promise<void> {
+    const stopped = this.engine.stop();
+    await this.clock.advance(10_000);
+    await stopped;
+  }
+
   /** Services of our class, at once. */
-  createServices(count: number, prefix = 's'): void {
+  createServices(count: number, prefix = 's', namespace = 'apps'): void {
     const spec = {
       ...{ type: 'LoadBalancer', loadBalancerClass, ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' },
       ports: [{ protocol: 'TCP', port: 80 }],
     };
     for (let index = 0; index < count; index += 1)
-      this.api.create('Service', `apps/${prefix}${index}`, { spec });
+      this.api.create('Service', `${namespace}/${prefix}${index}`, { spec });
   }
 
   /** A node that has everything at once, and holds the first seat, unless its report says otherwise. */
@@ -126,13 +140,8 @@ export class EngineWorld {
       schedule: (delayMs, callback) => clock.schedule(delayMs, callback),
     };
     return new Engine({
-      ...{
-        clock: dated,
-        random: () => 0.5,
-        cache: this.cache,
-        client: this.#createClient(),
-        kinds: serviceKinds,
-      },
+      ...{ clock: dated, random: () => 0.5, cache: this.cache, kinds: serviceKinds },
+      client: this.#createClient(),
       pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
       writeMs: () => (this.isLeading ? 4000 : 0),
       onWritten: () => undefined,
@@ -180,16 +189,15 @@ export class EngineWorld {
     if (this.drops?.(write.path) === true)
       return { outcome: 'taken', detail: '', version: this.api.getVersion(write.path) };
     const status = this.api.handle(write);
-    const outcomes: Readonly<Record<number, WriteOutcome>> = {
-      200: 'taken',
-      201: 'taken',
-      404: 'gone',
-      409: 'conflict',
-    };
+    const outcomes: Readonly<Record<number, WriteOutcome>> = { 404: 'gone', 409: 'conflict' };
     const { metadata } = write.body as { readonly metadata?: { readonly name?: string } };
     const path = write.method === 'POST' ? `${write.path}/${metadata?.name ?? ''}` : write.path;
     const version = status < 300 ? this.api.getVersion(path) : null;
-    return { outcome: outcomes[status] ?? 'refused', detail: String(status), version };
+    return {
+      outcome: status < 300 ? 'taken' : (outcomes[status] ?? 'refused'),
+      detail: String(status),
+      version,
+    };
   }
 
   #show({ kind, key, after }: Written): void {

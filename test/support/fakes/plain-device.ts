@@ -1,4 +1,4 @@
-/** A device of one unit in memory: named objects, one write a call, and faults to switch on. What each call does is there at once, and stays. */
+/** A device of one unit in memory: named objects, one write a call, and faults to switch on. */
 import {
   type Capabilities,
   type BalancerId,
@@ -17,42 +17,43 @@ import {
 } from '../../../devices/driver.ts';
 import { sleep } from '../../../lib/clock.ts';
 import type { Address } from '../../../lib/net.ts';
+import { whole } from './device-objects.ts';
 
 /** How a call ends. */
 export type CallEnd = 'done' | 'never sent' | 'answer lost';
-
-const whole: Capabilities = {
-  ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: false, affinity: true },
-  ...{ ipv6: true, udp: true, atomicCommit: false, pair: false, pendingChanges: true },
-};
 
 /** The device; drivers of any number of processes may speak to it. */
 export class PlainDevice {
   readonly objects = new Map<string, string>();
   readonly calls: string[] = [];
-  capabilities = whole;
   latencyMs = 5;
   foreignChanges: readonly string[] = [];
   isInSync: boolean | null = null;
   /** Which of its units is active. */
   active = 0;
-  /** It says so only when it is told that all was compared. */
+  /** It says so only when `confirm` does. */
   confirms = false;
   refuses: ((id: BalancerId) => string | null) | null = null;
   /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
   /** Open connections of members, by `ADDRESS:PORT`; null: they are not counted. */
   sessions: ReadonlyMap<string, number> | null = null;
-  /** How often an `ensure` says that it is on its way before it is done. */
+  /** How often an `ensure` is running before it is done. */
   runs = 0;
   /** Credentials that it takes; null for any. */
   password: string | null = null;
   /** How it takes no others. */
   refusal: DeviceErrorKind = 'unauthorized';
-  /** Is told of each write before it is done. */
+  /** Before each write. */
   onWrite: (name: string, value: string | null) => void = () => undefined;
 
   readonly createDriver: CreateDriver = (settings, context) => new PlainDriver(this, settings, context);
+
+  /** Of all Services of the cluster `c`: `ADDRESS WEIGHT`. */
+  listMembers(): string[] {
+    const members = this.list('c').flatMap(({ listeners }) => listeners.flatMap((one) => one.members));
+    return members.map(({ address, weight }) => `${address.text} ${weight}`);
+  }
 
   /** All of a cluster, as it serves them. */
   list(cluster: string): Balancer[] {
@@ -84,11 +85,11 @@ class PlainDriver implements LoadBalancerDriver {
   }
 
   get capabilities(): Capabilities {
-    return { ...this.#device.capabilities, sessions: this.#device.sessions !== null };
+    return { ...whole, sessions: this.#device.sessions !== null };
   }
 
   async list(): Promise<readonly Owned[]> {
-    await this.#call('list', () => undefined);
+    await this.#call('list');
     return this.#device
       .list(this.#settings.cluster)
       .map((balancer) => ({ balancer, memberToSessions: this.#device.sessions }));
@@ -99,7 +100,7 @@ class PlainDriver implements LoadBalancerDriver {
   }
 
   async readState(): ReturnType<LoadBalancerDriver['readState']> {
-    await this.#call('state', () => undefined);
+    await this.#call('state');
     const { isInSync, active } = this.#device;
     const units = this.#settings.units.map((unit, at) => {
       return { unit, role: at === active ? ('active' as const) : ('standby' as const), isInSync, why: '' };
@@ -128,7 +129,7 @@ class PlainDriver implements LoadBalancerDriver {
   get confirm(): LoadBalancerDriver['confirm'] {
     if (!this.#device.confirms) return undefined;
     return async (all) => {
-      await this.#call('confirm', () => undefined);
+      await this.#call('confirm');
       this.#device.isInSync = all.every((id) => this.#device.objects.has(formatMark(id))) || null;
       return this.#device.isInSync === true
         ? { result: 'done' }
@@ -140,7 +141,7 @@ class PlainDriver implements LoadBalancerDriver {
   async #change(mark: string, wanted: ReadonlyMap<string, string>): Promise<Progress> {
     const { objects } = this.#device;
     try {
-      await this.#call('read', () => undefined);
+      await this.#call('read');
       for (const [name, value] of wanted) if (objects.get(name) !== value) await this.#put(name, value);
       const surplus = [...objects.keys()].filter(
         (name) => (name === mark || name.startsWith(`${mark}_`)) && !wanted.has(name),
@@ -161,7 +162,7 @@ class PlainDriver implements LoadBalancerDriver {
     });
   }
 
-  async #call(what: string, act: () => void): Promise<void> {
+  async #call(what: string, act: () => void = () => undefined): Promise<void> {
     const { clock, beforeCall } = this.#context;
     await beforeCall(what);
     const device = this.#device;

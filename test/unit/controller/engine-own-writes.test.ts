@@ -7,15 +7,14 @@ const object = 'VirtualIP/10.0.9.10';
 const path = '/virtualips/10.0.9.10';
 
 function begin(before: string | null, after: string | null | undefined) {
-  const writes = new OwnWrites();
-  writes.add(key, { object, before, after, readPath: null, untilMs: 100 });
-  return (known: string | null, now = 0) => writes.judge(key, () => known, now).kind === 'wait';
+  const { judge } = beginRead(before, after, null);
+  return (known: string | null, now = 0) => judge(known, now) === 'wait';
 }
 
-function beginRead(before: string | null, after: string | null | undefined) {
+function beginRead(before: string | null, after?: string | null, readPath: string | null = path) {
   const writes = new OwnWrites();
   const add = (version: string | null | undefined) => {
-    writes.add(key, { object, before, after: version, readPath: path, untilMs: 100 });
+    writes.add(key, { object, before, after: version, readPath, untilMs: 100 });
   };
   add(after);
   return { add, judge: (known: string | null, now = 0) => writes.judge(key, () => known, now).kind };

@@ -7,9 +7,7 @@ jest.setTimeout(120_000);
 
 let world = new EngineWorld();
 afterEach(async () => {
-  const stopped = world.engine.stop();
-  await world.clock.advance(10_000);
-  await stopped;
+  await world.stop();
   world = new EngineWorld();
 });
 
@@ -24,17 +22,9 @@ const toReport = (node: string, seats: readonly string[], version = newest) =>
 async function serve(services: number): Promise<void> {
   world.createNode('node-1', toReport('node-1', ['pool/0']));
   world.createNode('node-2', toReport('node-2', []));
-  await begin(services);
+  await world.begin(services);
   await advanceUntil(world.clock, 'all are served', () => world.listServed().length >= services, second);
   await world.clock.advance(minute);
-}
-
-async function begin(services: number): Promise<void> {
-  const spec = { addresses: ['10.0.0.0/18'], seats: 1, reuseAfter: '60s' };
-  world.api.create('AddressPool', 'pool', { spec });
-  world.createServices(services);
-  await world.clock.advance(10);
-  world.engine.begin();
 }
 
 /** Something that happens again and again, for a minute. */
@@ -68,7 +58,7 @@ describe('writes a minute, of all of the controller', () => {
   test('an address that 60 nodes program one after the other: twelve, whatever the nodes report', async () => {
     const names = Array.from({ length: 60 }, (_, index) => `node-${index}`);
     for (const name of names) world.createNode(name, toReport(name, [], 1));
-    await begin(1);
+    await world.begin(1);
     await world.clock.advance(second);
     const pools = JSON.stringify([...world.api.list('AddressPool').values()]);
     const whileNodesReport = () =>
@@ -107,7 +97,7 @@ describe('writes a minute, of all of the controller', () => {
   ])('%s: each of 100 Services once, and then one a second; all are served soon after', async (_, fails) => {
     world.answer = (path) => (fails(path) ? 'unreachable' : null);
     world.createNode();
-    await begin(100);
+    await world.begin(100);
     const [first = Infinity, ...others] = await count(5);
     expect(first).toBeLessThanOrEqual(100 + 5 + 65);
     expect(Math.max(...others)).toBeLessThanOrEqual(60);
@@ -120,7 +110,7 @@ describe('writes a minute, of all of the controller', () => {
     world.answer = (path) => (path.includes('/services/bad') ? 'unreachable' : null);
     world.createNode();
     world.createServices(200, 'bad');
-    await begin(1);
+    await world.begin(1);
     await world.clock.advance(11 * second);
     expect(world.listServed()).toEqual(['apps/s0']);
     world.createServices(2);
@@ -130,7 +120,7 @@ describe('writes a minute, of all of the controller', () => {
 
   test('300 Services at once: four each', async () => {
     world.createNode();
-    await begin(300);
+    await world.begin(300);
     const [first = Infinity, next] = await count(2);
     expect([first <= 4 * 300 + 2, next]).toEqual([true, 0]);
     expect(world.listServed()).toHaveLength(300);

@@ -48,12 +48,8 @@ const of = (device: string, parts: object = {}): DeviceInventory => ({
 const both = (d: object, e: object): DeviceInventory => ({
   deviceBalancers: [makeBalancer('d', 'apps/a', d), makeBalancer('e', 'apps/a', e)],
 });
-const ready = {
-  type: 'vipnat.io/AddressReady',
-  status: 'True',
-  reason: 'Ready',
-  message: '10.9.0.1: the device d serves it.',
-};
+const readiness = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
+const ready = { ...readiness, message: '10.9.0.1: the device d serves it.' };
 const served = { status: { ...publishOf('10.9.0.1'), conditions: [ready] } };
 const failed = { problem: { reason: 'DeviceFailed', message: 'It does not answer.' } };
 const unread = { deviceStatus: 'unknown' };
@@ -67,34 +63,20 @@ describe('a Service of a device', () => {
   const ofNone = make({ spec: { loadBalancerClass: 'vipnat.io/x' }, metadata: { finalizers: [] } });
   const goes = { devices: [makeDevice('d', {}, ending)] };
   const failing = of('d', { ...unread, ...failed });
-  const has = (address: string, condition: string, reason: string) =>
-    `status [${address} Proxy] [${condition}] ${reason}`;
+  const has = (ip: string, event: string, condition = `${event} True`) =>
+    `status [${ip} Proxy] [${condition}] ${event}`;
+  const isReady = (ip: string) => has(ip, 'AddressReady', 'Ready True');
   test.each<[string, Service, DeviceInventory, string]>([
     ['gets the finalizer first', foreign, {}, `finalizers x.io/y,${held}`],
     ['waits for the device', make(), {}, 'wait'],
     ['waits as long as nobody knows what the device has', make(served), {}, 'wait'],
-    ['is published when it is served', make(), of('d'), has('10.9.0.1', 'Ready True', 'AddressReady')],
+    ['is published when it is served', make(), of('d'), isReady('10.9.0.1')],
     ['is done then', make(served), of('d'), 'wait'],
     ['is not published before', make(), of('d', unread), 'wait'],
     ['says what fails', make(), failing, 'status [] [DeviceFailed False] DeviceFailed'],
-    [
-      'keeps its address meanwhile',
-      make(served),
-      failing,
-      has('10.9.0.1', 'DeviceFailed False', 'DeviceFailed'),
-    ],
-    [
-      'says what is left out',
-      make(served),
-      of('d', { remark: 'No UDP.' }),
-      has('10.9.0.1', 'NotAsAsked True', 'NotAsAsked'),
-    ],
-    [
-      'has another address then',
-      make(served),
-      of('d', { addresses: ['10.9.0.2'] }),
-      has('10.9.0.2', 'Ready True', 'AddressReady'),
-    ],
+    ['keeps its address then', make(served), failing, has('10.9.0.1', 'DeviceFailed', 'DeviceFailed False')],
+    ['says what is left out', make(served), of('d', { remark: 'No.' }), has('10.9.0.1', 'NotAsAsked')],
+    ['has another address then', make(served), of('d', { addresses: ['10.9.0.2'] }), isReady('10.9.0.2')],
     ['of a device that is not there', ofNone, {}, 'status [] [NoDevice False] NoAddress'],
     ['of a device that goes', fresh, goes, 'status [] [NoDevice False] NoAddress'],
   ])('%s', (_, service, inventory, expected) => {
@@ -111,11 +93,10 @@ describe('a Service that leaves a device', () => {
   const cleared = make({ metadata: { ...ending, finalizers: [held, former] } });
   const gone = { deviceStatus: 'absent', addresses: [] };
   const ofOtherType = make({ spec: { type: 'ClusterIP', loadBalancerClass: null } });
-  const toOther = {
-    spec: { loadBalancerClass: 'vipnat.io/e' },
-    metadata: { finalizers: [held, 'device.vipnat.io/e'] },
-  };
+  const metadata = { finalizers: [held, 'device.vipnat.io/e'] };
+  const toOther = { spec: { loadBalancerClass: 'vipnat.io/e' }, metadata };
   const moving = make({ ...served, ...toOther });
+  const later = 'status [10.9.0.7 Proxy] [Ready True] AddressReady';
   const conditions = [{ ...ready, message: '10.9.0.1: the device e serves it.' }];
   const moved = make({ ...toOther, status: { ...publishOf('10.9.0.1'), conditions } });
   test.each<[string, Service, DeviceInventory, string]>([
@@ -127,12 +108,7 @@ describe('a Service that leaves a device', () => {
     ['loses its finalizers at last', cleared, of('d', gone), 'finalizers '],
     ['of another type, too', ofOtherType, of('d', { deviceStatus: 'absent' }), 'finalizers '],
     ['for another keeps its address until that serves', moving, both({}, unread), 'wait'],
-    [
-      'for another has its new address then',
-      moving,
-      both({}, { addresses: ['10.9.0.7'] }),
-      'status [10.9.0.7 Proxy] [Ready True] AddressReady',
-    ],
+    ['for another has its new address then', moving, both({}, { addresses: ['10.9.0.7'] }), later],
     ['for another lets the one before go', moved, both(gone, {}), 'finalizers device.vipnat.io/e'],
   ])('%s', (_, service, inventory, expected) => {
     expect(decide(service, inventory)).toBe(expected);
@@ -170,9 +146,7 @@ test('a status that says what is known is not written again, though the API drop
     ...{ generation: 1, balancers: 1, foreignChanges: [], isReady: true, reason: 'NotInSync', message: 'm' },
   };
   const decideWith = (status: object | null) => {
-    const cache = makeDeviceCache({
-      devices: [makeDevice('d', {}, {}, status === null ? null : { ...status })],
-    });
+    const cache = makeDeviceCache({ devices: [makeDevice('d', {}, {}, status && { ...status })] });
     cache.take('deviceReports', { key: 'd', after });
     return nextStep({ kind: 'LoadBalancerDevice', key: 'd' }, cache.view(nowMs));
   };

@@ -10,10 +10,7 @@ const spec = { selector: { app: 'web' } };
 let world: DeviceWorld;
 
 afterEach(async () => {
-  const stopped = world.devices.stop();
-  await world.clock.advance(10_000);
-  await stopped;
-  expect(world.errors).toEqual([]);
+  expect(await world.stop()).toEqual({ errors: [], pending: 0 });
 });
 
 /** A pod whose containers are ready, and whose gate is closed unless conditions say otherwise. */
@@ -47,19 +44,13 @@ function readGate(waitedMs = 0): string {
   return `${status.conditions[0].reason}: ${status.conditions[0].message}`;
 }
 
-const readMembers = () =>
-  world.device
-    .list('c')
-    .flatMap(({ listeners }) => listeners.flatMap(({ members }) => members))
-    .map(({ address, weight }) => `${address.text} ${weight}`);
-
 test('a gate opens when the device has the pod, which stays there until Kubernetes calls it ready', async () => {
   start('pods');
   world.device.runs = 4;
   await world.clock.advance(1000);
   expect(readGate()).toBe('wait');
   await world.clock.advance(2000);
-  expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
+  expect(world.device.listMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
   expect(readGate()).toBe('LBHealthy: LB synced successfully');
   world.takeCalls();
   world.put('pods', makeGated({ [gateType]: 'True' }));
@@ -76,10 +67,10 @@ test.each<[string, 'pods' | 'nodes', () => never]>([
 ])('a pod %s gets nothing any more', async (_, source, make) => {
   start('pods');
   await world.clock.advance(1000);
-  expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
+  expect(world.device.listMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 1']);
   world.put(source, make());
   await world.clock.advance(1000);
-  expect(readMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 0']);
+  expect(world.device.listMembers()).toEqual(['10.1.0.1 1', '10.1.0.3 0']);
   expect(world.find('apps/a')?.gated).toEqual([]);
 });
 

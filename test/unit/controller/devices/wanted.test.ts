@@ -15,7 +15,6 @@ import type { FormerMembers } from '../../../../controller/devices/held.ts';
 import { formatMember } from '../../../../devices/driver.ts';
 import { describe, test, expect } from '@jest/globals';
 import { makePod, makeService, publish, makeVirtualIp } from '../../../support/fakes/service-objects.ts';
-import type { Service } from '../../../../lib/api/service.ts';
 
 interface Case {
   readonly spec?: object;
@@ -28,17 +27,8 @@ interface Case {
   readonly inventory?: DeviceInventory;
 }
 
-function want({
-  spec,
-  metadata,
-  status,
-  device = {},
-  capabilities,
-  former,
-  present = [],
-  inventory = {},
-}: Case): Wanted {
-  const service = makeDeviceService('apps/a', 'd', { spec, metadata, status } as never);
+function want({ device = {}, capabilities, former, present = [], inventory = {}, ...parts }: Case): Wanted {
+  const service = makeDeviceService('apps/a', 'd', parts as never);
   const made = makeDevice('d', device as never);
   const { services = [], devices = [], ...others } = inventory;
   const world = makeDeviceWorld({ ...others, services: [service, ...services], devices: [made, ...devices] });
@@ -185,12 +175,8 @@ describe('what a device cannot do is left out, and named', () => {
   const noAffinity = { capabilities: { affinity: false } };
   const bothFamilies = { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' };
   const sticky = { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 60 } } };
-  const udp = {
-    ports: [
-      { port: 53, protocol: 'UDP', nodePort: 30_053 },
-      { port: 80, nodePort: 30_080 },
-    ],
-  };
+  const dns = { port: 53, protocol: 'UDP', nodePort: 30_053 };
+  const udp = { ports: [dns, { port: 80, nodePort: 30_080 }] };
   test.each<[string, Case, object, RegExp | null]>([
     ['lc', { metadata: annotate('lc') }, { method: 'lc', affinityS: null }, null],
     ['random is in turn', { metadata: annotate('random') }, { method: 'rr' }, null],
@@ -243,9 +229,8 @@ describe('what a device cannot do is left out, and named', () => {
     const device = { targets: 'pods', units: ['https://10.0.0.11:9443'] };
     const wanted = want({ ...given, device, inventory: { ...given.inventory, services } });
     expect(listMembers(wanted)).toBe('pod1 1');
-    expect(wanted.remark).toContain(
-      `EndpointSlice apps/a names ${address}, which is the address of a Service`,
-    );
+    const named = `EndpointSlice apps/a names ${address}, which is the address of a Service`;
+    expect(wanted.remark).toContain(named);
   });
 
   test.each<[string, Case, string]>([
@@ -313,22 +298,18 @@ describe('an address', () => {
   });
 
   test('that two ask for goes to the older one', () => {
-    const ask = (key: string, creationTimestamp: string): Service =>
-      other({ spec: { loadBalancerIP: '10.9.0.1' }, metadata: { creationTimestamp } }, key);
-    const choose = (own: string) =>
-      want({
-        ...{ metadata: { creationTimestamp: own }, spec: { loadBalancerIP: '10.9.0.1' } },
-        inventory: { services: [ask('apps/b', '2026-01-02T00:00:00Z')] },
-      }).problem?.reason ?? null;
-    expect([choose('2026-01-01T00:00:00Z'), choose('2026-01-03T00:00:00Z')]).toEqual([null, 'AddressTaken']);
+    const ask = (day: number) => {
+      const metadata = { creationTimestamp: `2026-01-0${day}T00:00:00Z` };
+      return { spec: { loadBalancerIP: '10.9.0.1' }, metadata };
+    };
+    const choose = (day: number) => want({ ...ask(day), inventory: { services: [other(ask(2))] } }).problem;
+    expect([choose(1), choose(3)]).toMatchObject([null, { reason: 'AddressTaken' }]);
   });
 
   test('that cannot be had leaves what is there as it is, with its endpoints', () => {
     const wanted = want({ ...onNodes(pods), present: ['10.9.0.1'], spec: { loadBalancerIP: '10.8.0.9' } });
-    expect(wanted).toMatchObject({
-      balancer: { addresses: [{ text: '10.9.0.1' }] },
-      problem: { reason: 'OutsideDevice' },
-    });
+    const balancer = { addresses: [{ text: '10.9.0.1' }] };
+    expect(wanted).toMatchObject({ balancer, problem: { reason: 'OutsideDevice' } });
     expect(listMembers(wanted)).toBe('n1 2, n2 1');
   });
 
@@ -356,9 +337,8 @@ describe('an address', () => {
   });
 
   test('is none where all are taken', () => {
-    const deviceBalancers = [1, 2, 3, 4].map((n) =>
-      makeBalancer('d', `apps/b${n}`, { addresses: [`10.9.0.${n}`] }),
-    );
+    const addresses = ['10.9.0.1', '10.9.0.2', '10.9.0.3', '10.9.0.4'];
+    const deviceBalancers = [makeBalancer('d', 'apps/b', { addresses })];
     expect(want({ inventory: { deviceBalancers } }).problem).toMatchObject({ reason: 'NoFreeAddress' });
   });
 });

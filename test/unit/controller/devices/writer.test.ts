@@ -22,19 +22,12 @@ function start(spec: object = {}, keys: readonly string[] = ['apps/a']): DeviceW
 }
 
 afterEach(async () => {
-  const stopped = world.devices.stop();
-  await world.clock.advance(10_000);
-  await stopped;
-  expect({ errors: world.errors, pending: world.clock.pending }).toEqual({ errors: [], pending: 0 });
+  expect(await world.stop()).toEqual({ errors: [], pending: 0 });
 });
 
 const find = () => world.find('apps/a');
-const readMembers = () =>
-  world.device
-    .list('c')
-    .flatMap(({ listeners }) => listeners.flatMap(({ members }) => members))
-    .map(({ address, weight }) => `${address.text} ${weight}`);
-
+const listKeys = (length: number) => Array.from({ length }, (_, index) => `apps/s${index}`);
+const listNames = () => world.device.list('c').map(({ id }) => id.name);
 const split = (text: string): string[] => text.split(' ').filter(Boolean);
 
 const deeds: Steps = {
@@ -83,22 +76,10 @@ const deeds: Steps = {
 
 const checks = toChecks({
   /** Since the last time, but for looks. */
-  called: (calls) => [
-    world
-      .takeCalls()
-      .map((call) => call.replace(mark, 'a'))
-      .join(', '),
-    calls,
-  ],
+  called: (calls) => [world.takeCalls().join(', ').replaceAll(mark, 'a'), calls],
   calledLessThan: (count) => [world.takeCalls().length < Number(count), true],
-  members: (members) => [readMembers().join(', '), members],
-  balancers: (names) => [
-    world.device
-      .list('c')
-      .map(({ id }) => id.name)
-      .join(' '),
-    names,
-  ],
+  members: (members) => [world.device.listMembers().join(', '), members],
+  balancers: (names) => [listNames().join(' '), names],
   objects: (count) => [world.device.objects.size, Number(count)],
   /** `is apps/a serves - 10.9.0.1`: the status, the reason of a problem, and addresses; or `none`. */
   is: (text) => {
@@ -108,10 +89,8 @@ const checks = toChecks({
     return [words?.join(' ') ?? 'none', state.join(' ')];
   },
   says: (words) => [find()?.problem?.message, expect.stringMatching(words)],
-  /** Of the device: whether it is ready, and the reason. */
-  reports: (text) => [`${String(world.report?.isReady)} ${world.report?.reason ?? ''}`, text],
-  /** `reportsOf e false SettingsInvalid`. */
-  reportsOf: (text) => {
+  /** `reports d false SettingsInvalid`: of a device, whether it is ready, and the reason. */
+  reports: (text) => {
     const [name = '', ...words] = split(text);
     const report = world.cache.view(0).deviceReports.get(name);
     return [`${String(report?.isReady)} ${report?.reason ?? ''}`, words.join(' ')];
@@ -127,11 +106,6 @@ const checks = toChecks({
   has: (text) => {
     const { generation, units = [], balancers } = world.report ?? {};
     return [[generation, ...units.map(({ unit }) => unit), balancers].join(' '), text];
-  },
-  /** As `ADDRESS:PORT SESSIONS`. */
-  drain: (text) => {
-    const draining = world.report?.draining ?? [];
-    return [draining.map(({ member, sessions }) => `${member} ${String(sessions)}`).join(', '), text];
   },
 });
 
@@ -162,10 +136,7 @@ describe('what it costs', () => {
   });
 
   test('requests are paced, whatever is to be done', async () => {
-    start(
-      { callsPerSecond: 10, addresses: ['10.9.0.0/24'] },
-      Array.from({ length: 40 }, (_, index) => `apps/s${index}`),
-    );
+    start({ callsPerSecond: 10, addresses: ['10.9.0.0/24'] }, listKeys(40));
     const counts: number[] = [];
     for (let second = 0; second < 8; second += 1) {
       await world.clock.advance(1000);
@@ -179,9 +150,9 @@ describe('what it costs', () => {
 describe('a device that fails', () => {
   testSteps(begin, {
     'is told at the third failure in a row, is tried ever later, and what it is to do is never dropped':
-      'calls never sent; wait 90; is apps/a none; wait 10000; reports false Unreachable; wait 3600000; ' +
+      'calls never sent; wait 90; is apps/a none; wait 10000; reports d false Unreachable; wait 3600000; ' +
       'is apps/a unknown DeviceFailed; forget; wait 3600000; calledLessThan 150; calls done; wait 301000; ' +
-      'is apps/a serves - 10.9.0.1; reports true Ready; has 1 u1 1',
+      'is apps/a serves - 10.9.0.1; reports d true Ready; has 1 u1 1',
     'and forgets what it had, has it again after the next look':
       'set {"isInSync":true}; wait 100000; clear; set {"isInSync":null}; wait 40000; balancers a; forget; ' +
       'wait 100000; called ',
@@ -196,7 +167,7 @@ describe('a device that fails', () => {
       'set {"runs":70}; wait 29000; is apps/a unknown - 10.9.0.1; wait 3000; ' +
       'is apps/a unknown WaitingForDevice 10.9.0.1; wait 10000; is apps/a serves - 10.9.0.1',
     'says what another user has changed there and not applied':
-      'set {"foreignChanges":["+ /c/slb/virt 7"]}; wait 40000; reports false ForeignChanges; told /c/slb/virt 7',
+      'set {"foreignChanges":["+ /c/slb/virt 7"]}; wait 40000; reports d false ForeignChanges; told /c/slb/virt 7',
     'forgets: what is gone is there again when all is compared, or after the next look where a unit is behind':
       'wait 1000; clear; wait 340000; members 10.1.0.1 1, 10.1.0.2 1; clear; set {"isInSync":false}; wait 34000; ' +
       'members 10.1.0.1 1, 10.1.0.2 1',
@@ -217,8 +188,7 @@ describe('a device that fails', () => {
       'called ',
   });
 
-  const many = Array.from({ length: 300 }, (_, index) => `apps/s${index}`);
-  testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, many), {
+  testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, listKeys(300)), {
     'and everything is compared: what has news comes first':
       'set {"isInSync":true}; wait 100000; set {"isInSync":null}; wait 22000; forget; endpoints apps/s299 10.1.0.1; ' +
       'wait 1000; calledTimes put 1; wait 30000; forget; wait 100000; called ',
@@ -263,14 +233,13 @@ describe('who writes', () => {
       'objects 0; is apps/a none',
     'of two devices with a unit and the cluster in common the second is not used, until one of both is otherwise':
       'wait 1000; another e; service apps/b; wait 1000; forget; wait 1200000; calledTimes delete 0; balancers a b; ' +
-      'reportsOf e false SettingsInvalid; another e {"units":["u2"]}; wait 1000; reportsOf e true Ready; ' +
-      'another e {"units":["https://U1:443/"]}; wait 1000; reportsOf e false SettingsInvalid; ' +
-      'another e {"cluster":"other"}; wait 1000; reportsOf e true Ready',
+      'reports e false SettingsInvalid; another e {"units":["u2"]}; wait 1000; reports e true Ready; ' +
+      'another e {"units":["https://U1:443/"]}; wait 1000; reports e false SettingsInvalid; ' +
+      'another e {"cluster":"other"}; wait 1000; reports e true Ready',
     'another spec, and a change at the same time: nothing is asked before the call under way has ended':
       'wait 1000; forget; set {"latencyMs":5000}; endpoints apps/a 10.1.0.9; wait 100; device {"units":["u2"]}; ' +
-      'endpoints apps/a 10.1.0.8; wait 4000; called read; set {"latencyMs":5}; wait 3000; members 10.1.0.8 1',
-    'another spec takes another writer, which begins when the call under way has ended':
-      'wait 1000; device {"units":["u2"]}; wait 1000; has 2 u2 1; is apps/a serves - 10.9.0.1',
+      'endpoints apps/a 10.1.0.8; wait 4000; called read; set {"latencyMs":5}; wait 3000; members 10.1.0.8 1; has 2 u2 1; ' +
+      'is apps/a serves - 10.9.0.1',
   });
 });
 
@@ -299,23 +268,20 @@ describe('credentials', () => {
 
   testSteps(() => withSecret(), {
     ...Object.fromEntries(
-      // As where its certificate comes from another CA.
-      [
-        ['unauthorized', 'Unauthorized'],
-        ['unreachable', 'Unreachable'],
-      ].map(([kind = '', reason = '']) => [
-        `are read by name, and again when a unit is ${kind}: the next ones serve`,
-        `secret first; set {"refusal":"${kind}"}; wait 1000; is apps/a serves - 10.9.0.1; ` +
-          `set {"password":"second"}; wait 40000; reports false ${reason}; secret second; wait 70000; reports true Ready`,
+      // The second as where its certificate comes from another CA.
+      ['Unauthorized', 'Unreachable'].map((reason) => [
+        `are read by name, and again when a unit is ${reason}: the next ones serve`,
+        `secret first; set {"refusal":"${reason.toLowerCase()}"}; wait 1000; is apps/a serves - 10.9.0.1; ` +
+          `set {"password":"second"}; wait 40000; reports d false ${reason}; secret second; wait 70000; reports d true Ready`,
       ]),
     ),
     'that are gone while the device works are told, and until they are there again':
-      'secret first; wait 1000; secret gone; wait 360000; reports true CredentialsUnread; ' +
+      'secret first; wait 1000; secret gone; wait 360000; reports d true CredentialsUnread; ' +
       'told read before\\. .* there is no Secret vipnat-system/vipnat-devices; is apps/a serves - 10.9.0.1; ' +
-      'secret first; wait 40000; reports true Ready',
+      'secret first; wait 40000; reports d true Ready',
   });
 
-  testSteps(() => withSecret(...Array.from({ length: 50 }, (_, index) => `apps/s${index}`)), {
+  testSteps(() => withSecret(...listKeys(50)), {
     'that are refused are tried by the looks alone, however many Services there are':
       'secret first; password other; wait 600000; calledLessThan 25; is apps/a unknown DeviceFailed; ' +
       'password first; wait 45000; is apps/s49 serves - 10.9.0.51; password other; forget; endpoints apps/a 10.1.0.9; ' +
@@ -362,17 +328,15 @@ describe("another controller's finalizer", () => {
 
   test('goes off the Endpoints once the device serves the Service', async () => {
     start({}, []);
-    world.objects.set(path, {
-      metadata: { resourceVersion: '4', finalizers: ['x', 'lb.zcloud.cn/protect'] },
-    });
+    const finalizers = ['x', 'lb.zcloud.cn/protect'];
+    world.objects.set(path, { metadata: { resourceVersion: '4', finalizers } });
     world.device.runs = 4;
     world.put('services', makeDeviceService('apps/a', 'd', { metadata }));
     await world.clock.advance(1000);
     expect(world.writes).toEqual([]);
     await world.clock.advance(2000);
-    expect(world.writes).toMatchObject([
-      { method: 'PATCH', path, body: { metadata: { finalizers: ['x'], resourceVersion: '4' } } },
-    ]);
+    const body = { metadata: { finalizers: ['x'], resourceVersion: '4' } };
+    expect(world.writes).toMatchObject([{ method: 'PATCH', path, body }]);
     expect(find()).toMatchObject({ isTakenOver: true });
   });
 
