@@ -16,6 +16,7 @@ import {
 import { parseEndpoint, formatEndpoint, type Family, isAtVip, parseAddress } from '../../../lib/net.ts';
 import { isBalanced } from '../../../config/options.ts';
 import type { HostReading } from '../../../agent/main.ts';
+import type { Serving } from '../../../lib/http/client.ts';
 import { findLiveSources } from '../../../agent/endpoints.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { describeDown } from '../../findings.ts';
@@ -269,9 +270,6 @@ function listNames(alternativeNames: string): string[] {
     .filter((name) => name !== '')
     .map((name) => parseAddress(name)?.text ?? name);
 }
-
-type Serving = NonNullable<ReturnType<Answers['get']>>;
-type Answers = Extract<HostFacts['serving'], { readonly value: unknown }>['value'];
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */

@@ -15,6 +15,10 @@ import { stripVTControlCharacters } from 'node:util';
 import { assessUnnamed } from '../../agent/report/unnamed-host.ts';
 import { formatCommands } from '../../../../cli/screens/plan.ts';
 
+const checked: Omit<CheckFindings, 'assessment'> = {
+  ...{ unread: [], drops: [], config: { sysctls: 'set' }, agent: null },
+  flags: '--vip=10.0.0.50:6443',
+};
 /** Without Services. */
 const services = { host: noServices.host, drift: [], commands: null, unread: [] };
 const capture = 'iptables-nft-save.three-endpoints.txt';
@@ -27,9 +31,7 @@ test('check as JSON names every difference, and what it means for people', async
   const chain = vipChainName(toEndpoint('10.0.0.50:6443'));
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\n-F ${chain}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
-  expect(
-    JSON.parse(formatCheckJson(assessment, { drops: [], unread: [], services }, 'master-1')),
-  ).toMatchObject({
+  expect(JSON.parse(formatCheckJson({ ...checked, assessment, services }, 'master-1'))).toMatchObject({
     version: 1,
     node: 'master-1',
     inSync: false,
@@ -57,10 +59,10 @@ test('check as JSON names every difference, and what it means for people', async
 test('in sync there is no difference, and drops of others are named all the same', async () => {
   const kernel = restoreCaptures([capture]);
   await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-  const drop = { table: 'inet firewall', name: 'forward' };
+  const drops = [{ table: 'inet firewall', name: 'forward', isDropping: true }];
   const unread = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of ip6tables-nft' }] as const;
-  const besides = { drops: [drop], unread, services };
-  const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
+  const assessment = await lookOnce(kernel, ordinaryConfig);
+  const text = formatCheckJson({ assessment, drops, unread, services }, 'master-1');
   expect(JSON.parse(text)).toMatchObject({
     inSync: true,
     drift: [],
@@ -116,14 +118,6 @@ async function readStatus(): Promise<HostStatus> {
     },
   );
 }
-
-const checked: Omit<CheckFindings, 'assessment'> = {
-  unread: [],
-  drops: [],
-  config: { sysctls: 'set' },
-  agent: null,
-  flags: '--vip=10.0.0.50:6443',
-};
 
 /** What each command shows on a screen. */
 async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<string, string>> {
