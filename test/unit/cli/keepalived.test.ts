@@ -366,8 +366,4 @@ describe('the switches of vipnat keepalived', () => {
       `--${flag} ${complaint}. Example: --${flag} ${examples[flag]}`,
     ]);
   });
-
-  test('tell all that is wrong', () => {
-    expect(readFlags(keepalivedFlags, { vrid: ['0,256'], advert: 'x' }).problems).toHaveLength(3);
-  });
 });

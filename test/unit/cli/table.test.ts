@@ -122,13 +122,6 @@ describe('help', () => {
       .filter((line) => line.length > 60 && !/^ {2}(?:vipnat|source|echo) /.test(line));
     expect(long).toEqual([]);
   });
-
-  test('uses the width that there is', async () => {
-    const countLines = async (width: number) => (await read(['run', '--help'], width)).split('\n').length;
-    const [narrow, usual, wide] = await Promise.all([countLines(60), countLines(80), countLines(200)]);
-    expect(narrow).toBeGreaterThan(usual);
-    expect(usual).toBeGreaterThan(wide);
-  });
 });
 
 /** A value that works, by flag; none for a switch. */

@@ -8,7 +8,7 @@ import { checkCall } from '../../../support/documents/call.ts';
 const vip = '--vip 10.0.0.50';
 
 describe('a DaemonSet', () => {
-  test('comes with an account that may do what the agent asks for, and nothing else', async () => {
+  test('comes with an account that may do what the agent asks for and docs/configuration.md names, and nothing else', async () => {
     const objects = parse(await print(`daemonset ${vip}`));
     expect(objects.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.namespace])).toEqual([
       ['v1', 'ServiceAccount', 'kube-system'],
@@ -17,14 +17,16 @@ describe('a DaemonSet', () => {
       ['apps/v1', 'DaemonSet', 'kube-system'],
     ]);
     const [, role, binding] = objects;
+    const document = await readFile('docs/configuration.md', 'utf8');
+    const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
+    const { rules } = parseYaml(yaml) as { rules: unknown };
+    expect(role).toMatchObject({ rules });
     const follow = { resourceNames: ['kubernetes'], verbs: ['list', 'watch'] };
-    expect(role).toMatchObject({
-      rules: [
-        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], ...follow },
-        { apiGroups: [''], resources: ['services'], ...follow },
-        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
-      ],
-    });
+    expect(rules).toEqual([
+      { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], ...follow },
+      { apiGroups: [''], resources: ['services'], ...follow },
+      { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+    ]);
     expect(binding).toMatchObject({
       roleRef: { kind: 'Role', name: role?.metadata.name },
       subjects: [{ kind: 'ServiceAccount', name: 'vipnat', namespace: 'kube-system' }],
@@ -33,13 +35,6 @@ describe('a DaemonSet', () => {
       '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?fieldSelector=metadata.name%3Dkubernetes',
       '/api/v1/namespaces/default/services?fieldSelector=metadata.name%3Dkubernetes',
     ]);
-  });
-
-  test('has the rights that docs/configuration.md names', async () => {
-    const document = await readFile('docs/configuration.md', 'utf8');
-    const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
-    const { rules } = parseYaml(yaml) as { rules: unknown };
-    expect(parse(await print(`daemonset ${vip}`))[1]).toMatchObject({ rules });
   });
 
   test('is bound in the namespace that it runs in', async () => {
