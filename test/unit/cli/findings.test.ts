@@ -18,11 +18,8 @@ describe('virtual IPs that only the rules name', () => {
     expect(found.map(formatEndpoint)).toEqual(others);
   });
 
-  test('are none where all are named', async () => {
+  test('are none where all are named, and repeated as a shell takes them', async () => {
     expect(listUnnamedVips(await assessUnnamed([]))).toEqual([]);
-  });
-
-  test('are repeated as a shell takes them', async () => {
     const unnamed = listUnnamedVips(await assessUnnamed(others));
     expect(formatRunOnce('--vip=10.0.0.50:6443 --mode=direct', unnamed)).toBe(
       "vipnat run --once --vip=10.0.0.50:6443 --mode=direct --vip=10.0.0.60:6443 --vip=10.0.0.60:8443 '--vip=[fd00::60]:6443'",

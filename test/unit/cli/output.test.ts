@@ -77,6 +77,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
   const kernel = restoreCaptures([capture]);
   kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
   const state = await lookOnce(kernel, ordinaryConfig);
+  const restore = { tool: 'iptables-nft-restore', family: 'ipv4' };
   expect(JSON.parse(formatJson(state, 'master-1'))).toEqual({
     version: 1,
     node: 'master-1',
@@ -99,9 +100,7 @@ test('the plan as JSON has every decision and every transaction', async () => {
     sysctls: [],
     localRoutes: [],
     refused: [],
-    transactions: [
-      { tool: 'iptables-nft-restore', family: 'ipv4', input: state.plan.transactions[0]?.input },
-    ],
+    transactions: [{ ...restore, input: state.plan.transactions[0]?.input }],
     balancer: null,
   });
 });

@@ -110,9 +110,8 @@ describe('help', () => {
   test.each(['plan', 'check', 'status', 'doctor'])(
     'of %s says that an agent spares the options',
     async (name) => {
-      expect((await read(['help', name])).replaceAll(/\s+/g, ' ')).toContain(
-        'If an agent runs here, no option is needed',
-      );
+      const text = (await read(['help', name])).replaceAll(/\s+/g, ' ');
+      expect(text).toContain('If an agent runs here, no option is needed');
     },
   );
 

@@ -39,12 +39,8 @@ describe('a DaemonSet', () => {
 
   test('is bound in the namespace that it runs in', async () => {
     const objects = parse(await print(`daemonset ${vip} --namespace vipnat-system`));
-    expect(objects.map(({ metadata }) => metadata.namespace)).toEqual([
-      'vipnat-system',
-      'default',
-      'default',
-      'vipnat-system',
-    ]);
+    const namespaces = objects.map(({ metadata }) => metadata.namespace);
+    expect(namespaces).toEqual(['vipnat-system', 'default', 'default', 'vipnat-system']);
     expect(objects[2]).toMatchObject({ subjects: [{ namespace: 'vipnat-system' }] });
   });
 });
@@ -64,22 +60,15 @@ describe.each([
       seccompProfile: { type: 'RuntimeDefault' },
       seLinuxOptions: { type: 'spc_t', level: 's0' },
     });
-    expect(volumeMounts.map(({ mountPath }) => mountPath)).toEqual([
-      '/run/xtables.lock',
-      '/var/lib/vipnat',
-      '/run/vipnat',
-    ]);
+    const places = volumeMounts.map(({ mountPath }) => mountPath);
+    expect(places).toEqual(['/run/xtables.lock', '/var/lib/vipnat', '/run/vipnat']);
     expect(volumes.map(({ name }) => name)).toEqual(volumeMounts.map(({ name }) => name));
   });
 
   test('only checks what it cannot set, and says what the host needs for its virtual IPs', async () => {
     const both = await print(`${words} ${vip} --vip fd00::50`);
-    expect(findPodSpec(both).containers[0].args).toEqual([
-      'run',
-      '--vip=10.0.0.50:6443',
-      '--vip=[fd00::50]:6443',
-      '--sysctls=check',
-    ]);
+    const { args } = findPodSpec(both).containers[0];
+    expect(args).toEqual(['run', '--vip=10.0.0.50:6443', '--vip=[fd00::50]:6443', '--sysctls=check']);
     expect(both).toContain(
       '# On each node, run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
     );
