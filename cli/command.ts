@@ -19,27 +19,22 @@ import type * as z from 'zod/mini';
 import { safeParse } from 'zod/mini';
 
 /** An option that a command takes: a flag of its own, or one of the configuration. */
-export interface CommandOption {
+export interface CommandOption extends Required<Pick<Flag, 'takes' | 'isList'>> {
   /** `--format`. */
   readonly flag: string;
-  readonly takes: Flag['takes'];
-  readonly isList: boolean;
   /** Whether it belongs to the configuration. */
   readonly isConfigured: boolean;
   /** What help says of it. Nobody but help needs it, so it is made when it is asked for. */
   readonly explain: () => OptionHelp;
 }
 
-interface OptionHelp {
+interface OptionHelp extends Required<Pick<Flag, 'meaning' | 'choices'>> {
   /** `--format FORMAT`. */
   readonly term: string;
-  readonly meaning: string;
   /** The heading that it is under. */
   readonly heading: string;
   /** Whether it makes a difference to what the help is about. */
   readonly isShown: boolean;
-  /** The words that its value can be, where these are few. */
-  readonly choices: readonly string[];
 }
 
 /** All options that a command takes, its own first; `kind` is what its help is about, where it has kinds. */

@@ -42,11 +42,9 @@ export function describeKubeProxy(observation: Pick<HostObservation, 'proxyMode'
   return `kube-proxy: ${proxyMode.value} (${dialect.value}), ${proxyMode.seenIn}`;
 }
 
-/** Something about this host's own connections to a VIP that a person should know, with the fix. */
-export interface LocalClientWarning {
-  /** A sentence without its full stop. */
+/** A sentence without its full stop, and what fixes it, as a command for a shell; null where there is none. */
+interface LocalClientWarning {
   readonly text: string;
-  /** What fixes it, as a command for a shell; null where there is none. */
   readonly command: string | null;
 }
 

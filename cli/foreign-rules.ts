@@ -268,9 +268,9 @@ function follow(
   return verdict === 'pass' ? null : verdict;
 }
 
-function merge([first, ...more]: readonly UntrackedPackets[]): UntrackedPackets[] {
+function merge(all: readonly UntrackedPackets[]): UntrackedPackets[] {
+  const [first] = all;
   if (first === undefined) return [];
-  const all = [first, ...more];
   return [
     {
       ...first,

@@ -97,11 +97,7 @@ function placeInstance(
 }
 
 /** Of the VIP's family, in the order in which they sort as text, each once. */
-function listMasters(
-  vip: Address,
-  { endpoints }: Pick<Config, 'endpoints'>,
-  { peers }: VrrpOptions,
-): string[] {
+function listMasters(vip: Address, { endpoints }: Pick<Config, 'endpoints'>, { peers }: VrrpOptions) {
   const known = peers.length > 0 ? peers : endpoints.map(({ family, address: text }) => ({ family, text }));
   return [...new Set(known.filter(({ family }) => family === vip.family).map(({ text }) => text))].sort();
 }
@@ -130,10 +126,7 @@ interface Surroundings {
  * The interface that carries a virtual IP: that with the VIP's subnet, else the one that leads to the masters. When
  * that is none or several, a problem in words, with the fix. Pure.
  */
-function chooseInterface(
-  vip: Address,
-  { addresses, masters }: Surroundings,
-): { device: string } | { problem: string } {
+function chooseInterface(vip: Address, { addresses, masters }: Surroundings) {
   const around = listDevices(addresses.filter((local) => isInSubnet(vip.text, local)));
   const towards = listDevices(
     addresses.filter((local) => masters.some((master) => isInSubnet(master, local))),
@@ -233,11 +226,7 @@ export function toKeepalivedArguments(options: VrrpOptions & Partial<KeepalivedO
  * The address from which this node sends adverts, by which its peers know it: that which is among the masters, else
  * the one on the interface, the VIP's subnet first. When that is none or several, a problem in words. Pure.
  */
-function findOwnAddress(
-  vip: Address,
-  device: string,
-  { addresses, masters }: Surroundings,
-): { address: string } | { problem: string } {
+function findOwnAddress(vip: Address, device: string, { addresses, masters }: Surroundings) {
   const onDevice = addresses.filter((local) => local.device === device);
   const choices = [
     addresses.filter(({ address }) => masters.includes(address)),

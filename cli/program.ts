@@ -105,10 +105,7 @@ export async function runProgram(host: ProgramHost): Promise<number> {
   }
 }
 
-function toContext(
-  { options, words }: CallInvocation,
-  host: ProgramHost,
-): PlainContext<CallInvocation['options']> {
+function toContext({ options, words }: CallInvocation, host: ProgramHost) {
   const { environment, stdout, stderr } = host;
   const { color = 'auto' } = options as { readonly color?: ColourChoice };
   const screen = () => readHostScreen(host, color);
@@ -160,31 +157,20 @@ async function checkConfig(
   return reading;
 }
 
-/** Why there may be no virtual IP. */
-interface Lack {
-  /** Why the running agent was of no help; null where it was, or nobody asked it. */
-  readonly reason: string | null;
-  /** Whether this host has Services, so that what tells how it is may be about them alone. */
-  readonly isForServices: boolean;
-}
-
 /**
  * What a command lacks in a configuration that may be right in itself, one line each. What could not be read is not called
- * missing.
+ * missing. `reason`: why the running agent was of no help; null where it was, or nobody asked it. `isForServices`: this host has Services,
+ * so that what tells how it is may be about them alone.
  */
 export function findCommandProblems(
-  {
-    command,
-    options,
-    unread,
-    isMisread,
-  }: Pick<CallInvocation, 'options' | 'unread' | 'isMisread'> & { command: ConfiguredCommand },
+  call: Pick<CallInvocation, 'options' | 'unread' | 'isMisread'> & { command: ConfiguredCommand },
   { config, unreadable }: Pick<ConfigReading, 'config' | 'unreadable'>,
-  { reason, isForServices }: Lack = { reason: null, isForServices: false },
+  { reason, isForServices } = { reason: null as string | null, isForServices: false },
   explainHere: (address: string) => string | null = () => null,
 ): readonly string[] {
+  const { command, options, unread } = call;
   // Of a command line that could not be read, nobody knows what it lacks.
-  const isKnown = !isMisread && !unreadable.has('vip');
+  const isKnown = !call.isMisread && !unreadable.has('vip');
   const isLacking = config.vips.length === 0 && isKnown && !isForServices;
   const why = reason === null ? '' : `, and ${reason}`;
   const noVip = (hint = '') =>

@@ -137,10 +137,7 @@ export async function rebalanceSeats(options: MoveOptions): Promise<number> {
   return misplaced.length;
 }
 
-async function moveToFirst(
-  options: MoveOptions,
-  { seat, pool, index, seatHolders, nodes }: SeatView,
-): Promise<void> {
+async function moveToFirst(options: MoveOptions, { seat, pool, index, seatHolders, nodes }: SeatView) {
   const { api, print } = options;
   const [first = ''] = nodes;
   // Of the others the first one has the highest priority: it is the quickest. Should it fail, they are there.
@@ -157,10 +154,7 @@ async function moveToFirst(
   print(`${seat} has moved from ${seatHolders.join(', ')} to ${first}`);
 }
 
-async function waitFor(
-  { api, clock }: MoveOptions,
-  judge: (view: SeatsView) => string | null,
-): Promise<void> {
+async function waitFor({ api, clock }: MoveOptions, judge: (view: SeatsView) => string | null) {
   const begun = clock.now();
   for (;;) {
     const problem = judge(await api.view());
@@ -193,13 +187,11 @@ export interface SeatView {
   readonly nodes: readonly string[];
 }
 
-/** A node with a balancer. */
-type NodeView = LeaseReport & Required<Pick<LeaseReport, 'unheld'>>;
-
 /** All seats of a cluster. */
 export interface SeatsView {
   readonly seats: readonly SeatView[];
-  readonly nodes: readonly NodeView[];
+  /** With a balancer. */
+  readonly nodes: readonly LeaseReport[];
   /** By pools' names. */
   readonly drained: ReadonlyMap<string, readonly Drained[]>;
 }
@@ -228,7 +220,7 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
   );
   return {
     seats: seats.sort((one, other) => one.pool.localeCompare(other.pool) || one.index - other.index),
-    nodes: reports.map((report) => ({ ...report, unheld: report.unheld ?? {} })),
+    nodes: reports,
     drained: new Map(pools.map((pool) => [pool.metadata.name, readDrained(pool)])),
   };
 }

@@ -46,13 +46,6 @@ export const headingToSummaries = {
   },
 };
 
-const nameToSummary: Readonly<Record<CommandName, string>> = {
-  ...headingToSummaries['On a master:'],
-  ...headingToSummaries['Services:'],
-  ...headingToSummaries['Configuration to print:'],
-  ...headingToSummaries['This command line:'],
-};
-
 /** What one needs is loaded when it is called: what prints rules in 100 ms must not wait for what the agent needs. */
 const nameToLoad = {
   run: async () => (await import('./commands/run.ts')).run,
@@ -81,9 +74,12 @@ type CommandName = keyof typeof nameToLoad;
 /** The names of all commands. */
 export const commandNames = Object.keys(nameToLoad) as readonly CommandName[];
 
+const summaries = Object.values(headingToSummaries).flatMap((part) => Object.entries(part));
+const nameToSummary = new Map<string, string>(summaries);
+
 /** All commands. */
 export const table: readonly CommandRow[] = commandNames.map((name) => ({
   name,
-  summary: nameToSummary[name],
+  summary: nameToSummary.get(name) ?? '',
   load: nameToLoad[name],
 }));

@@ -117,9 +117,7 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
       warn(text, command === null ? [] : [command]).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
-    ...findDropRules(assessment).flatMap((one) =>
-      warn(describeDropRule(one), [one.remedy]).flatMap(layOut),
-    ),
+    ...findDropRules(assessment).flatMap((one) => warn(describeDropRule(one), [one.remedy]).flatMap(layOut)),
   ];
 }
 
@@ -155,21 +153,15 @@ function describeDrift(table: TablePlan, decisions: readonly VipDecision[]): str
   });
 }
 
-/** What a check finds in addition to drift: also of Services on this host. */
-interface Besides extends Pick<CheckFindings, 'unread'> {
-  readonly drops: readonly Pick<ForwardChain, 'table' | 'name'>[];
-  readonly services: ServicesCheck;
-}
-
 /**
  * `check --json`, version 1: what `status --json` says of the host, then each difference with its meaning for people, and
  * the foreign chains that drop what is balanced. Ends with a newline.
  */
 export function formatCheckJson(
-  assessment: HostReading,
-  { drops, unread, services }: Besides,
+  findings: Pick<CheckFindings, 'assessment' | 'drops' | 'unread'> & { readonly services: ServicesCheck },
   node: string,
 ): string {
+  const { assessment, drops, unread, services } = findings;
   const { plan, decisions } = assessment;
   const drift = plan.tables.flatMap(({ family, dialect, table, drift: parts }) =>
     parts.map((part) => ({
@@ -281,22 +273,21 @@ async function checkVips(
   const { readHost } = await import('../../agent/main.ts');
   const [assessment, agent] = await Promise.all([readHost(config, stderr), findLockOwner(agentRole)]);
   const { drops, problems } = await findDrops(assessment);
-  const flags = quoteWords(toArguments(config, given));
   const unread = [...describeUnread(assessment.observation.unread), ...problems];
+  const flags = quoteWords(toArguments(config, given));
+  const findings = { assessment, drops, unread, services, config, agent, flags };
   const { decisions, health, plan, missingSwitches } = assessment;
   const isServed = decisions.every((decision) => describeOutage(decision, health).length === 0);
   stdout(
     options.json
-      ? formatCheckJson(assessment, { drops, unread, services }, nameNode(config))
-      : `${formatCheck({ assessment, drops, unread, config, agent, flags }, screen())}${formatServicesCheck(services, screen())}`,
+      ? formatCheckJson(findings, nameNode(config))
+      : `${formatCheck(findings, screen())}${formatServicesCheck(services, screen())}`,
   );
   return isServed && plan.tables.length === 0 && missingSwitches.length === 0;
 }
 
 /** The rules are compared also where foreign chains cannot be listed. */
-async function findDrops(
-  assessment: HostReading,
-): Promise<{ drops: readonly ForwardChain[]; problems: readonly UnreadText[] }> {
+async function findDrops(assessment: HostReading) {
   const { createKernel } = await import('../../lib/kernel/kernel.ts');
   try {
     const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();

@@ -1,4 +1,5 @@
 import type { RulesRemoval } from '../../agent/main.ts';
+import type { cleanUpServices } from '../../balancer/main.ts';
 import { type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { balancerChain, isOwnChain } from '../../lib/iptables/rules.ts';
 import { countChanges, formatTables, formatRoutes, describeTransactions } from '../screens/plan.ts';
@@ -9,15 +10,8 @@ import { nameNode } from '../../config/load.ts';
 import { formatProblems, joinLines, count } from '../output.ts';
 
 /** What `vipnat cleanup` removed, or would remove. */
-interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
-  /** The tables of the balancer with their families: `ip vipnat-lb`. */
-  readonly balancerTables?: readonly string[];
-  /** The tools that had the balancer's chain for what is forwarded: `iptables-nft`. */
-  readonly balancerChains?: readonly string[];
-  /** The table of a drained host with its family: `inet vipnat-drain`. */
-  readonly drainTables?: readonly string[];
-  /** The file that says that this host is drained. */
-  readonly drainFiles?: readonly string[];
+interface Removal extends Omit<RulesRemoval, 'agent'> {
+  readonly balancer: Awaited<ReturnType<typeof cleanUpServices>>;
   /** The virtual IPs that it is about; null for everything of vipnat. */
   readonly vips: readonly Endpoint[] | null;
   readonly dryRun: boolean;
@@ -25,14 +19,14 @@ interface Removal extends Omit<RulesRemoval, 'agent' | 'drain'> {
 
 /** A line for each table, and one where there is none: that needs everything to have been read. Each ends with a newline. */
 export function formatRemoval(removal: Removal): string {
-  const { plan, routes, balancerChains = [], drainFiles = [], resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancer, drain, resets, vips, dryRun, problems } = removal;
   const subject = vips === null ? 'vipnat' : vips.map(formatEndpoint).join(', ');
   const parts = [
     ...plan.tables.map(describePart),
     ...listWholeTables(removal).map((table) => `the table (${table}, nft)`),
-    ...balancerChains.map((tool) => `the chain ${balancerChain} (filter, ${tool})`),
+    ...balancer.chains.map((tool) => `the chain ${balancerChain} (filter, ${tool})`),
     ...routes.map(({ route }) => `the local route of ${route.address} with the source ${route.source}`),
-    ...drainFiles.map((file) => `the file ${file}`),
+    ...drain.files.map((file) => `the file ${file}`),
   ];
   const isNothing = parts.length === 0;
   if (isNothing && problems.length > 0) return '';
@@ -47,16 +41,16 @@ export function formatRemoval(removal: Removal): string {
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */
 export function formatRemovalCommands(removal: Removal, node: string): string {
-  const { plan, routes, balancerChains = [], drainFiles = [], vips } = removal;
-  const { tables } = plan;
+  const { routes, balancer, drain, vips } = removal;
+  const { tables } = removal.plan;
   const wholeTables = listWholeTables(removal);
-  const parts = [tables, routes, wholeTables, balancerChains, drainFiles];
+  const parts = [tables, routes, wholeTables, balancer.chains, drain.files];
   if (parts.every(({ length }) => length === 0)) return '';
   const subject =
     vips === null ? 'everything of vipnat' : `the rules of ${vips.map(formatEndpoint).join(', ')}`;
   const counts = [
     ...(tables.length === 0 ? [] : [countChanges(tables)]),
-    ...Object.entries({ table: wholeTables, chain: balancerChains, route: routes, file: drainFiles })
+    ...Object.entries({ table: wholeTables, chain: balancer.chains, route: routes, file: drain.files })
       .filter(([, { length }]) => length > 0)
       .map(([noun, { length }]) => `${count(length, noun)} to delete`),
   ];
@@ -64,9 +58,9 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
     `# ${node} · removes ${subject}`,
     ...formatTables(tables),
     // Before the table: an agent would write it again.
-    ...drainFiles.map((file) => `rm -f ${quoteWords([file])}`),
+    ...drain.files.map((file) => `rm -f ${quoteWords([file])}`),
     ...wholeTables.map((table) => `nft delete table ${table}`),
-    ...balancerChains.flatMap(removeChain),
+    ...balancer.chains.flatMap(removeChain),
     ...formatRoutes(routes),
     '',
     `# ${counts.join(', ')}. Nothing was written.`,
@@ -76,8 +70,7 @@ export function formatRemovalCommands(removal: Removal, node: string): string {
 
 /** The same for programs, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatRemovalJson(removal: Removal, node: string): string {
-  const { plan, routes, balancerTables, balancerChains, drainTables, drainFiles } = removal;
-  const { resets, vips, dryRun, problems } = removal;
+  const { plan, routes, balancer, drain, resets, vips, dryRun, problems } = removal;
   return formatDocument({
     version: 1,
     node,
@@ -92,17 +85,14 @@ export function formatRemovalJson(removal: Removal, node: string): string {
     transactions: describeTransactions(plan),
     routes: routes.map(({ route, command }) => ({ ...route, command })),
     resets: resets.map(({ vip, connections }) => ({ vip: formatEndpoint(vip), connections })),
-    balancerTables,
-    balancerChains,
-    drainTables,
-    drainFiles,
-    problems,
+    ...{ balancerTables: balancer.tables, balancerChains: balancer.chains },
+    ...{ drainTables: drain.tables, drainFiles: drain.files, problems },
   });
 }
 
 /** Those that go with all that they hold. */
-function listWholeTables({ balancerTables = [], drainTables = [] }: Removal): readonly string[] {
-  return [...balancerTables, ...drainTables];
+function listWholeTables({ balancer, drain }: Removal): readonly string[] {
+  return [...balancer.tables, ...drain.tables];
 }
 
 /** A chain can be deleted once nothing leads to it, and it leads to nothing. */
@@ -171,17 +161,11 @@ async function removeAll(context: CommandContext<OptionsOf<typeof flags>>): Prom
   const vips = isNarrowed ? config.vips : null;
   const { cleanUpRules } = await import('../../agent/main.ts');
   const { cleanUpServices } = await import('../../balancer/main.ts');
-  const { agent, drain, ...own } = await cleanUpRules({ vips, dryRun, stateDir: config.stateDir });
+  const { agent, ...own } = await cleanUpRules({ vips, dryRun, stateDir: config.stateDir });
   const balancer = isNarrowed ? nothing : await cleanUpServices({ dryRun });
-  const more = [...balancer.problems, ...drain.problems];
+  const more = [...balancer.problems, ...own.drain.problems];
   const removal = {
-    ...own,
-    balancerTables: balancer.tables,
-    balancerChains: balancer.chains,
-    drainTables: drain.tables,
-    drainFiles: drain.files,
-    vips,
-    dryRun,
+    ...{ ...own, balancer, vips, dryRun },
     // One obstacle, such as a missing right, is reported once.
     problems: [...own.problems, ...more.filter(({ code }) => !own.problems.some((one) => one.code === code))],
   };

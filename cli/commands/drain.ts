@@ -6,16 +6,11 @@ import { nameNode } from '../../config/load.ts';
 import { createDrainStore } from '../../lib/files.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
-interface DrainChange {
-  /** The file in the state folder. */
-  readonly location: string;
-  readonly runDir: string;
-  /** Those of this host's apiservers; empty where its agent knows of none here, and takes those of all. */
-  readonly ports: readonly number[];
-}
-
-/** What `vipnat drain` and the agent do, as commands for people. Ends with a newline. */
-export function formatDrain({ location, runDir, ports }: DrainChange): string {
+/**
+ * What `vipnat drain` and the agent do, as commands for people: by the file in the state folder, and the ports of this host's apiservers,
+ * none where its agent knows of none here, and takes those of all. Ends with a newline.
+ */
+export function formatDrain(location: string, ports: readonly number[], runDir: string): string {
   return `# drain would do this. Nothing was done.
 
 date -u +%FT%T.000Z > ${quoteWords([location])}
@@ -94,7 +89,7 @@ async function drainThisHost({ config, options, stdout, stderr }: DrainContext):
   const { drainHost } = await import('../../agent/main.ts');
   const { location, ports, since } = await drainHost(config, options);
   if (since === null) {
-    stdout(formatDrain({ location, runDir: config.runDir, ports }));
+    stdout(formatDrain(location, ports, config.runDir));
     return exitStatuses.done;
   }
   stderr(`${nameNode(config)} is drained since ${since.toISOString()}\n`);

@@ -1,4 +1,7 @@
 import { formatDocument, findNearest, exitStatuses, toPrintableLine } from '../../lib/text.ts';
+import type { planServices } from '../../balancer/main.ts';
+import { isUsed } from '../../lib/api/balancer.ts';
+import { VipnatError } from '../../lib/errors.ts';
 import {
   type Flag,
   text,
@@ -20,16 +23,15 @@ import {
   formatCommands,
   describeTransactions,
 } from '../screens/plan.ts';
-import { describeUnread } from '../../lib/kernel/port.ts';
+import { describeUnread, familyToNft } from '../../lib/kernel/port.ts';
 import { formatProblems, count } from '../output.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
 import { describeInSync } from '../findings.ts';
-import type { readServicesPlan } from '../services/plan.ts';
 import type { PlannedRules } from '../../agent/main.ts';
 import type { Config, OptionName } from '../../config/options.ts';
 
 /** What the balancer of this host would write now; null where it was not planned. */
-type ServicesPlan = Awaited<ReturnType<typeof readServicesPlan>>['plan'];
+type ServicesPlan = Awaited<ReturnType<typeof planServices>> | null;
 
 /** A shell's lines that write it in one transaction; empty where there is nothing to write, or nothing was planned. */
 function formatServicesPlan(plan: ServicesPlan): string {
@@ -121,13 +123,34 @@ export async function runPlan(context: PlanContext): Promise<number> {
   return exitStatuses.done;
 }
 
-/** None where nothing may be read, and for formats that are about the rules of virtual IPs alone. */
+/**
+ * None where nothing may be read, and for formats that are about the rules of virtual IPs alone; none without Services here, and where the
+ * API could not be asked.
+ */
 async function planHostServices({ config, options, stderr }: PlanContext): Promise<ServicesPlan> {
-  if (options.offline || (!options.json && options.format !== 'commands')) return null;
-  const { readServicesPlan } = await import('../services/plan.ts');
-  const { plan: found, notes } = await readServicesPlan(config, options.family);
-  for (const note of notes) stderr(`${toPrintableLine(note)}\n`);
-  return found;
+  const { offline, json: isJson, format: form, family: only } = options;
+  if (offline || (!isJson && form !== 'commands')) return null;
+  const note = (text: string) => {
+    stderr(`${toPrintableLine(text)}\n`);
+  };
+  const { planServices, inspectBalancer } = await import('../../balancer/main.ts');
+  const host = await inspectBalancer();
+  if (!isUsed(host)) return null;
+  const route = (await import('../../lib/kubernetes/route.ts')).findRoute({ ...config, vips: [] });
+  if (route === null) {
+    note('Services: not planned, because the Kubernetes API needs --kubeconfig.');
+    return null;
+  }
+  try {
+    const { services, commands } = await planServices(host, route, nameNode(config));
+    const own = commands.filter((line) => only === null || line.includes(` ${familyToNft[only]} vipnat-lb`));
+    if (own.length === 0) note(`The tables of ${count(services, 'Service')} are in sync. Nothing to change.`);
+    return { services, commands: own };
+  } catch (error) {
+    if (!(error instanceof VipnatError)) throw error;
+    note(`[${error.code}] Services: not planned: ${error.message}`);
+    return null;
+  }
 }
 
 async function planVips(context: PlanContext, services: ServicesPlan): Promise<number> {
@@ -149,11 +172,7 @@ function isInSync({ plan, missingSwitches, sourceRoutes }: PlannedRules): boolea
   return plan.transactions.length === 0 && missingSwitches.length === 0 && sourceRoutes.length === 0;
 }
 
-function formatPlan(
-  state: PlannedRules,
-  { config, options, screen }: PlanContext,
-  services: ServicesPlan,
-): string {
+function formatPlan(state: PlannedRules, { config, options, screen }: PlanContext, services: ServicesPlan) {
   if (options.json) return formatJson(state, nameNode(config), services);
   switch (options.format) {
     case 'nft':

@@ -77,7 +77,7 @@ function listNotes(view: SeatsView): string[] {
     ),
     ...view.nodes
       .filter(({ isLiving }) => isLiving)
-      .flatMap(({ node, unheld }) =>
+      .flatMap(({ node, unheld = {} }) =>
         Object.entries(unheld)
           // A node also says it of seats that it may not hold now.
           .filter(([name]) => view.seats.find(({ seat }) => seat === name)?.nodes.includes(node) !== false)
@@ -101,7 +101,7 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
     seats: seats.map(({ seat, pool, index, anchor, vrid, addresses, seatHolders, ...more }) => ({
       ...{ seat, pool, index, anchor, vrid, addresses, seatHolders, nodes: more.nodes },
     })),
-    nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld }) => ({
+    nodes: nodes.map(({ node, mode, msSinceRenewal, inUse, unheld = {} }) => ({
       ...{ node, mode, secondsSinceRenewal: msSinceRenewal === null ? null : msSinceRenewal / 1000 },
       addressesInUse: inUse,
       cannotHold: Object.entries(unheld).map(([name, why]) => ({ name, why })),

@@ -41,31 +41,22 @@ export function examine(facts: HostFacts): Examination {
   return { stage, topics, next: listNextSteps(facts, topics) };
 }
 
-/** Checks that a person thinks of together. */
-interface Topic {
-  readonly name: string;
-  readonly checks: Checks;
-}
-
-/** All checks, in the order in which they are reported. */
-export const topics: readonly Topic[] = [
-  { name: 'rights, tools, kernel', checks: toolChecks },
-  { name: 'forwarding', checks: forwardingChecks },
-  {
-    name: 'virtual IP, keepalived',
-    checks: { ...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks },
-  },
-  { name: 'apiservers', checks: { ...apiserverChecks, ...hostDrainedChecks, ...kubeconfigChecks } },
-  { name: 'kube-proxy', checks: kubeProxyChecks },
-  { name: "vipnat's rules, foreign rules", checks: ruleChecks },
-  { name: 'Services', checks: serviceChecks },
-];
+/** All checks, in the order in which they are reported; in a topic are those that a person thinks of together. */
+export const topics: Readonly<Record<string, Checks>> = {
+  'rights, tools, kernel': toolChecks,
+  forwarding: forwardingChecks,
+  'virtual IP, keepalived': { ...virtualIpChecks, ...localRouteChecks, ...keepalivedChecks },
+  apiservers: { ...apiserverChecks, ...hostDrainedChecks, ...kubeconfigChecks },
+  'kube-proxy': kubeProxyChecks,
+  "vipnat's rules, foreign rules": ruleChecks,
+  Services: serviceChecks,
+};
 
 /** The topics that are looked at on a host that has Services, and no virtual IP of the API. */
 const withoutVips: readonly string[] = ['rights, tools, kernel', 'kube-proxy', 'Services'];
 
 /** All codes, in that order. */
-export const findingCodes: readonly string[] = topics.flatMap(({ checks }) => Object.keys(checks));
+export const findingCodes: readonly string[] = Object.values(topics).flatMap((checks) => Object.keys(checks));
 
 /** What a check found. */
 export type Found = { readonly code: string } & Required<Finding>;
@@ -91,8 +82,9 @@ export interface TopicOutcome {
 
 /** Makes every check; without a virtual IP of the API those that are about none. Pure. */
 export function diagnose(facts: HostFacts): TopicOutcome[] {
-  const isChecked = ({ name }: Topic) => facts.config.vips.length > 0 || withoutVips.includes(name);
-  return topics.filter(isChecked).map(({ name, checks }) => ({
+  const isChecked = ([name]: [string, Checks]) => facts.config.vips.length > 0 || withoutVips.includes(name);
+  const made = Object.entries(topics).filter(isChecked);
+  return made.map(([name, checks]) => ({
     name,
     outcomes: Object.entries(checks).flatMap(([code, check]) => toOutcomes(code, check, facts)),
   }));

@@ -342,6 +342,11 @@ export function given<const T extends readonly Fact<unknown>[]>(
   return find(...(values as Values<T>));
 }
 
+/** A check by the reading of the host; why there is none, where there is none. */
+export function byReading(find: (reading: HostReading, facts: HostFacts) => Verdict): Check['find'] {
+  return (facts) => given([facts.assessment], (reading) => find(reading, facts));
+}
+
 /** What the API has. */
 export interface ServicesCluster {
   /** This node's name there. */

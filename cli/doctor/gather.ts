@@ -18,7 +18,6 @@ import { type Endpoint, parseEndpoint, sortEndpoints, formatEndpoint, isInSubnet
 import { type ConnectOutcome, askServing, type HttpsAnswer, askLoopback } from '../../lib/http/client.ts';
 import type { HostReading } from '../../agent/main.ts';
 import { readJson } from '../../lib/text.ts';
-import type { ApiRoute } from '../../lib/kubernetes/route.ts';
 import { usualReadLimitMs } from '../../lib/kernel/kernel.ts';
 import {
   type HostFacts,
@@ -31,7 +30,7 @@ import {
   type LinkHolder,
   filePaths,
 } from './facts.ts';
-import { readServicesFacts } from './services-facts.ts';
+import { readServicesFacts, type ServicesNeeds } from './services-facts.ts';
 import { readEarlyRules } from '../../lib/kernel/iptables.ts';
 import { findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { isInPath, captureVrrp } from '../../lib/kernel/tools.ts';
@@ -59,8 +58,7 @@ import { dirname, join } from 'node:path';
 import { access } from 'node:fs/promises';
 import * as z from 'zod/mini';
 
-interface GatherNeeds extends Pick<HostFacts, 'config' | 'flags' | 'version'> {
-  readonly clock: Clock;
+interface GatherNeeds extends Pick<HostFacts, 'config' | 'flags' | 'version'>, Omit<ServicesNeeds, 'within'> {
   readonly kernel: Pick<Kernel, 'listForwardChains'>;
   /** Connects once and closes again. Never rejects; answers after the limit at the latest. */
   readonly connect: (endpoint: Endpoint, limitMs: number) => Promise<ConnectOutcome>;
@@ -68,10 +66,6 @@ interface GatherNeeds extends Pick<HostFacts, 'config' | 'flags' | 'version'> {
   readonly readHost: () => Promise<HostReading>;
   /** For how long adverts are listened to, in milliseconds; 0 does not listen. */
   readonly captureMs: number;
-  /** How to get at the Kubernetes API; null without credentials for it. */
-  readonly route: ApiRoute | null;
-  /** The name of this host's node in Kubernetes. */
-  readonly node: string;
 }
 
 /** Every part has this long: what hangs is not waited for. */

@@ -180,19 +180,17 @@ function listJumps(chains: ReadonlyMap<string, readonly string[]>): [string, str
     );
 }
 
-type Convergence = Pick<HostFacts, 'agent' | 'assessment' | 'flags' | 'units'>;
-
 /**
  * What corrects vipnat's rules: a running agent does it when it restarts, without one a single run does, which keeps
  * the rules of virtual IPs that no --vip names.
  */
-export function converge({ agent, assessment, flags, units }: Convergence): string[] {
+export function converge({ agent, assessment, flags, units }: HostFacts): string[] {
   if (agent !== null) return restartAgent({ units });
   return [formatRunOnce(flags, findUnnamed(assessment))];
 }
 
 /** The same where rules may be left over: whether those of a virtual IP are still wanted, a person has to say. */
-export function convergeOrRemove(facts: Convergence): string[] {
+export function convergeOrRemove(facts: HostFacts): string[] {
   const unnamed = findUnnamed(facts.assessment);
   if (facts.agent !== null || unnamed.length === 0) return converge(facts);
   return [

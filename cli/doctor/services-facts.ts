@@ -33,7 +33,8 @@ import {
 } from '../../lib/net.ts';
 import type { ServiceObjects } from '../services/view.ts';
 
-interface ServicesNeeds {
+/** What Services are looked at with. */
+export interface ServicesNeeds {
   readonly clock: Clock;
   /** The name of this host's node, unless its balancer has another one. */
   readonly node: string;

@@ -14,27 +14,6 @@ import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 
 /** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
 
-/** What is said where no condition says it. Published: none changes its meaning. */
-type Reason =
-  | 'Ready'
-  | 'Leaving'
-  | 'NoClass'
-  | 'NoController'
-  | 'NoPool'
-  | 'NotSeen'
-  | 'WaitingForNodes'
-  | 'NoLivingNode'
-  | 'NoVirtualIP'
-  | 'NoSeatHolder'
-  | 'NotAnnounced'
-  | 'TwoSeatHolders'
-  | 'NodesUnresponsive'
-  | 'NoEndpoints'
-  | 'NoReadyPod'
-  | 'NoLocalPod'
-  | 'NoDevice'
-  | 'DeviceNotReady';
-
 /** Judges one Service. Pure. */
 export function judgeService(facts: ServiceFacts, cluster: ClusterView): Judgement {
   const condition = findCondition(facts);
@@ -91,7 +70,8 @@ function describeReady(condition: Condition | null): Judgement {
 }
 
 interface Problem {
-  readonly reason: Reason;
+  /** What is said where no condition says it. Published: none changes its meaning. */
+  readonly reason: string;
   readonly why: string;
 }
 
@@ -261,7 +241,7 @@ export type ServiceState = 'ready' | 'pending' | 'not served' | 'no pods' | 'lea
 
 interface Judgement {
   readonly state: ServiceState;
-  /** In one word: the reason of the controller's condition, or a `Reason`. */
+  /** In one word: the reason of the controller's condition, or of a `Problem`. */
   readonly reason: string;
   /** A sentence without its full stop; null where there is nothing to say. */
   readonly why: string | null;

@@ -3,6 +3,7 @@ import {
   noVip,
   type HostFacts,
   given,
+  byReading,
   filePaths,
   findFile,
   findValue,
@@ -15,6 +16,7 @@ import {
 import { parseEndpoint, formatEndpoint, type Family, isAtVip, parseAddress } from '../../../lib/net.ts';
 import { isBalanced } from '../../../config/options.ts';
 import type { HostReading } from '../../../agent/main.ts';
+import type { Serving } from '../../../lib/http/client.ts';
 import { findLiveSources } from '../../../agent/endpoints.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { describeDown } from '../../findings.ts';
@@ -25,85 +27,81 @@ export const apiserverChecks: Checks = {
     levels: ['fail'],
     meaning: "vipnat knows no apiserver, so only the VIP holder's own apiserver answers.",
     /** Whether the VIP holder's own apiserver answers for a virtual IP, as no apiserver is known that could be balanced over. */
-    find: ({ assessment, flags }) =>
-      given([assessment], (assessed) =>
-        checkEach(assessed.decisions, noVip, (decision) => {
-          const { vip, reason } = decision;
-          const { missingSwitches, health } = assessed;
-          const isClosed = missingSwitches.some(({ family }) => family === vip.family);
-          const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
-          if (isBalanced(decision) || (isClosed && isAnyKnown)) return null;
-          return {
-            title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
-            why:
-              isClosed && !reason.startsWith(nobodyKnown.unknown)
-                ? `No apiserver is known, and ${reason}.`
-                : `The reason: ${reason}.`,
-            remedy: [
-              ...(isAnyAtVip(vip.family, assessed) ? advertiseOwn : []),
-              '# name the apiservers, here and in the options of the agent',
-              `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
-            ],
-          };
-        }),
-      ),
+    find: byReading((assessed, { flags }) =>
+      checkEach(assessed.decisions, noVip, (decision) => {
+        const { vip, reason } = decision;
+        const { missingSwitches, health } = assessed;
+        const isClosed = missingSwitches.some(({ family }) => family === vip.family);
+        const isAnyKnown = [...health.keys()].some((text) => parseEndpoint(text)?.family === vip.family);
+        if (isBalanced(decision) || (isClosed && isAnyKnown)) return null;
+        return {
+          title: `${formatEndpoint(vip)} is not balanced: the apiserver of the VIP holder answers`,
+          why:
+            isClosed && !reason.startsWith(nobodyKnown.unknown)
+              ? `No apiserver is known, and ${reason}.`
+              : `The reason: ${reason}.`,
+          remedy: [
+            ...(isAnyAtVip(vip.family, assessed) ? advertiseOwn : []),
+            '# name the apiservers, here and in the options of the agent',
+            `vipnat check ${flags} --endpoints ADDR:6443,ADDR:6443,ADDR:6443`,
+          ],
+        };
+      }),
+    ),
   },
   'apiserver-down': {
     levels: ['warn', 'fail'],
     meaning:
       'An apiserver is dead, suspected, or draining without `vipnat drain`. If all are, the API is down: one failure.',
-    find: ({ assessment, flags, units }) =>
-      given([assessment], ({ health: view }) => {
-        const words = [...view.values()].map(describeDown);
-        if (words.length > 0 && !words.includes(null))
-          return describeOutage([...new Set(words)].join(', '), units);
-        return checkEach([...view], nobodyKnown, ([text, health]) => {
-          const how = describeDown(health);
-          if (how === null) return null;
-          return {
-            level: 'warn',
-            title: `${text} is ${how}`,
-            why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
-            remedy: onHost(text, { assessment, flags }, [readLog('kube-apiserver'), restart(units)]),
-          };
-        });
-      }),
+    find: byReading(({ health: view }, facts) => {
+      const words = [...view.values()].map(describeDown);
+      if (words.length > 0 && !words.includes(null))
+        return describeOutage([...new Set(words)].join(', '), facts.units);
+      return checkEach([...view], nobodyKnown, ([text, health]) => {
+        const how = describeDown(health);
+        if (how === null) return null;
+        return {
+          level: 'warn',
+          title: `${text} is ${how}`,
+          why: 'The VIP sends no new connections to this apiserver. Fewer apiservers are left if another one fails.',
+          remedy: onHost(text, facts, [readLog('kube-apiserver'), restart(facts.units)]),
+        };
+      });
+    }),
   },
   'liveness-only': {
     levels: ['warn'],
     meaning: 'An apiserver answers `GET /readyz` with 401 or 403, so vipnat cannot see whether it is ready.',
-    find: ({ assessment }) =>
-      given([assessment], ({ health }) =>
-        checkEach([...health], nobodyKnown, ([text, { livenessOnly }]) =>
-          livenessOnly === undefined
-            ? null
-            : {
-                title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
-                why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
-                remedy: [
-                  "# FILE: a kubeconfig whose user may read /readyz, with the CA that signed the apiservers' certificates. It prints ok:",
-                  '# kubectl --kubeconfig FILE get --raw /readyz',
-                  '# start the agent with the option --kubeconfig FILE',
-                ],
-              },
-        ),
+    find: byReading(({ health }) =>
+      checkEach([...health], nobodyKnown, ([text, { livenessOnly }]) =>
+        livenessOnly === undefined
+          ? null
+          : {
+              title: `vipnat sees only whether ${text} lives: ${livenessOnly}`,
+              why: 'An apiserver that shuts down, or has lost its etcd, still gets new connections.',
+              remedy: [
+                "# FILE: a kubeconfig whose user may read /readyz, with the CA that signed the apiservers' certificates. It prints ok:",
+                '# kubectl --kubeconfig FILE get --raw /readyz',
+                '# start the agent with the option --kubeconfig FILE',
+              ],
+            },
       ),
+    ),
   },
   'endpoints-refused': {
     levels: ['warn'],
     meaning: 'The API, kube-proxy or `--endpoints` names an apiserver that vipnat does not use.',
-    find: ({ assessment }) =>
-      given([assessment], ({ refused }) =>
-        checkHost([...new Set(refused)], (sentence) => ({
-          title: sentence,
-          why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
-          remedy: [
-            '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
-            '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
-            '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
-          ],
-        })),
-      ),
+    find: byReading(({ refused }) =>
+      checkHost([...new Set(refused)], (sentence) => ({
+        title: sentence,
+        why: 'Two sources contradict each other, or one of them is wrong. So vipnat may balance over too few apiservers.',
+        remedy: [
+          '# compare both sources, and correct the wrong one. This names the apiservers of the API:',
+          '# kubectl get endpointslices --namespace default --selector kubernetes.io/service-name=kubernetes',
+          '# the API and kube-proxy outrank --endpoints: take the option away, or name the same apiservers',
+        ],
+      })),
+    ),
   },
   'certificate-lacks-vip': {
     levels: ['fail'],
@@ -272,9 +270,6 @@ function listNames(alternativeNames: string): string[] {
     .filter((name) => name !== '')
     .map((name) => parseAddress(name)?.text ?? name);
 }
-
-type Serving = NonNullable<ReturnType<Answers['get']>>;
-type Answers = Extract<HostFacts['serving'], { readonly value: unknown }>['value'];
 
 const dayMs = 24 * 60 * 60 * 1000;
 /** As Kubernetes' own alert KubeClientCertificateExpiration (kubernetes-mixin). */

@@ -3,6 +3,7 @@ import {
   noVip,
   type HostFacts,
   given,
+  byReading,
   checkEach,
   type NotChecked,
   type Finding,
@@ -31,47 +32,45 @@ export const forwardingChecks: Checks = {
   'forwarding-off': {
     levels: ['fail'],
     meaning: 'IP forwarding is off for a family that has a VIP.',
-    find: ({ config, assessment }) =>
-      given([assessment], ({ observation, missingSwitches }) =>
-        checkEach(listFamilies(config.vips), noVip, (family) => {
-          if (observation.forwarding[family] === null)
-            return { unknown: `${forwardingSwitch(family)} cannot be read` };
-          const missing = missingSwitches.filter((one) => one.family === family);
-          return missing.map(({ name, command, isOwn }) => ({
-            title: `IP forwarding is off (${name} is 0)`,
-            why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
-            remedy: [command],
-          }));
-        }),
-      ),
+    find: byReading(({ observation, missingSwitches }, { config }) =>
+      checkEach(listFamilies(config.vips), noVip, (family) => {
+        if (observation.forwarding[family] === null)
+          return { unknown: `${forwardingSwitch(family)} cannot be read` };
+        const missing = missingSwitches.filter((one) => one.family === family);
+        return missing.map(({ name, command, isOwn }) => ({
+          title: `IP forwarding is off (${name} is 0)`,
+          why: `The kernel drops connections to apiservers on other nodes. ${isOwn ? 'A running agent switches IP forwarding on.' : 'With --sysctls check, the agent leaves it off.'}`,
+          remedy: [command],
+        }));
+      }),
+    ),
   },
   'forward-dropped': {
     levels: ['fail'],
     meaning:
       "iptables drops forwarded packets, and vipnat's rule that accepts balanced connections is missing.",
     /** vipnat's own rule lets it pass: only where that rule is missing anything is lost. */
-    find: ({ config, assessment, agent, flags, units }) =>
-      given([assessment], (assessed) =>
-        checkEach(listFamilies(config.vips), noVip, (family) => {
-          const dropping = assessed.observation.rulesets.filter(
-            (seen) => seen.family === family && dropsForwarded(seen),
-          );
-          if (dropping.length === 0) return null;
-          const isLacking = assessed.plan.tables.some(
-            ({ family: own, dialect, table, drift }) =>
-              own === family &&
-              table === 'filter' &&
-              dropping.some((seen) => seen.dialect === dialect) &&
-              drift.some(({ kind }) => kind.startsWith('missing')),
-          );
-          if (!isLacking) return findDeclined(assessed, family);
-          return {
-            title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
-            why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
-            remedy: converge({ agent, assessment, flags, units }),
-          };
-        }),
-      ),
+    find: byReading((assessed, facts) =>
+      checkEach(listFamilies(facts.config.vips), noVip, (family) => {
+        const dropping = assessed.observation.rulesets.filter(
+          (seen) => seen.family === family && dropsForwarded(seen),
+        );
+        if (dropping.length === 0) return null;
+        const isLacking = assessed.plan.tables.some(
+          ({ family: own, dialect, table, drift }) =>
+            own === family &&
+            table === 'filter' &&
+            dropping.some((seen) => seen.dialect === dialect) &&
+            drift.some(({ kind }) => kind.startsWith('missing')),
+        );
+        if (!isLacking) return findDeclined(assessed, family);
+        return {
+          title: `${family === 'ipv6' ? 'ip6tables' : 'iptables'} drops forwarded packets, and the rule by which vipnat accepts balanced connections is missing`,
+          why: 'Connections to apiservers on other nodes hang. Docker and many firewalls set this policy.',
+          remedy: converge(facts),
+        };
+      }),
+    ),
   },
   'forward-dropped-elsewhere': {
     levels: ['fail'],
@@ -132,18 +131,13 @@ export const forwardingChecks: Checks = {
     levels: ['fail'],
     meaning:
       'A foreign rule of iptables (table mangle, or filter INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.',
-    find: ({ assessment }) =>
-      given([assessment], (assessed) =>
-        checkEach(
-          findDropRules(assessed),
-          { notHere: 'no such rule is here' },
-          ({ place, rule, remedy }) => ({
-            title: `${place} drops balanced connections: ${quoteText(rule)}`,
-            why: 'Connections to the VIP or to an apiserver hang. Change the configuration of its owner too: a reload writes the rule again.',
-            remedy: [remedy],
-          }),
-        ),
-      ),
+    find: byReading((assessed) =>
+      checkEach(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, remedy }) => ({
+        title: `${place} drops balanced connections: ${quoteText(rule)}`,
+        why: 'Connections to the VIP or to an apiserver hang. Change the configuration of its owner too: a reload writes the rule again.',
+        remedy: [remedy],
+      })),
+    ),
   },
 };
 
@@ -196,16 +190,15 @@ export const toolChecks: Checks = {
     meaning:
       '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
     /** Changes of legacy tables are noticed by their lock; nft counts its own changes. */
-    find: ({ tools, assessment }) =>
-      given([assessment], ({ observation }) => {
-        if (observation.dialect.value !== 'legacy') return { notHere: 'legacy tables are not used' };
-        if (tools.has('inotifywait')) return null;
-        return {
-          title: 'inotifywait is not in PATH',
-          why: 'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
-          remedy: install(packageOf('inotifywait'), { tools }),
-        };
-      }),
+    find: byReading(({ observation }, { tools }) => {
+      if (observation.dialect.value !== 'legacy') return { notHere: 'legacy tables are not used' };
+      if (tools.has('inotifywait')) return null;
+      return {
+        title: 'inotifywait is not in PATH',
+        why: 'The agent cannot watch legacy tables. It finds changes there only at its next periodic sync.',
+        remedy: install(packageOf('inotifywait'), { tools }),
+      };
+    }),
   },
   'host-unreadable': {
     levels: ['fail'],
@@ -226,23 +219,22 @@ export const toolChecks: Checks = {
     meaning:
       'vipnat could not read some rules that it does not need, or their ports. The finding names them, with the reason and the effect.',
     /** What nothing depends on: vipnat works without it. */
-    find: ({ assessment }) =>
-      given([assessment], ({ observation }) =>
-        checkHost([observation], ({ unread, rulesets }) => [
-          ...describeUnread(unread).map(({ code, text }): Finding => ({
-            title: `vipnat cannot read all rules [${code}]`,
-            why: `${text} Everything else works.`,
-            remedy: [`# docs/errors.md says what to do about ${code}`],
+    find: byReading(({ observation }) =>
+      checkHost([observation], ({ unread, rulesets }) => [
+        ...describeUnread(unread).map(({ code, text }): Finding => ({
+          title: `vipnat cannot read all rules [${code}]`,
+          why: `${text} Everything else works.`,
+          remedy: [`# docs/errors.md says what to do about ${code}`],
+        })),
+        ...rulesets
+          .filter(({ hidesPorts }) => hidesPorts)
+          .map(({ family, dialect }): Finding => ({
+            title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
+            why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
+            remedy: ['# install iptables 1.8.8 or later'],
           })),
-          ...rulesets
-            .filter(({ hidesPorts }) => hidesPorts)
-            .map(({ family, dialect }): Finding => ({
-              title: `${toolName(family, dialect)} hides the ports of rules that a newer version wrote`,
-              why: `A rule for one port looks like a rule for all. If ${toolName(family, dialect, 'save')} saves such rules and they are restored, they apply to all ports.`,
-              remedy: ['# install iptables 1.8.8 or later'],
-            })),
-        ]),
-      ),
+      ]),
+    ),
   },
   'conntrack-nearly-full': {
     levels: ['warn', 'fail'],

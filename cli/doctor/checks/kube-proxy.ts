@@ -4,6 +4,7 @@ import {
   type Verdict,
   type HostFacts,
   given,
+  byReading,
   areServicesUsed,
   type NotHere,
   checkEach,
@@ -75,45 +76,43 @@ export const kubeProxyChecks: Checks = {
     levels: ['fail'],
     meaning: 'A rule that jumps into a chain of kube-proxy prevents all updates of the nat table.',
     /** Measured with kube-proxy 1.36.3: one foreign jump into a chain that it wants to delete fails its whole update of nat. */
-    find: ({ assessment, agent, flags, units }) =>
-      given([assessment], ({ observation }) =>
-        checkEach(observation.rulesets, noIptables, (ruleset) => {
-          const seen = observation.views[ruleset.family].iptables.find(
-            ({ dialect }) => dialect === ruleset.dialect,
-          );
-          const isOver = seen !== undefined && (seen.view.unwanted !== null || !seen.view.isHooked);
-          const pinned = listPinners(ruleset);
-          if (!isOver || pinned.length === 0) return null;
-          return {
-            title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
-            why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
-            remedy: converge({ agent, assessment, flags, units }),
-          };
-        }),
-      ),
+    find: byReading(({ observation }, facts) =>
+      checkEach(observation.rulesets, noIptables, (ruleset) => {
+        const seen = observation.views[ruleset.family].iptables.find(
+          ({ dialect }) => dialect === ruleset.dialect,
+        );
+        const isOver = seen !== undefined && (seen.view.unwanted !== null || !seen.view.isHooked);
+        const pinned = listPinners(ruleset);
+        if (!isOver || pinned.length === 0) return null;
+        return {
+          title: `kube-proxy cannot delete ${serviceChain}: ${pinned.join(', ')} jumps there`,
+          why: 'kube-proxy’s whole update of the nat table fails. No Service on this node is updated any more.',
+          remedy: converge(facts),
+        };
+      }),
+    ),
   },
   'iptables-backends-mixed': {
     levels: ['warn'],
     meaning: "kube-proxy's chains are in both backends of iptables.",
     /** kubernetes#71305: packets meet the rules of both, and each tool shows only its own. */
-    find: ({ assessment }) =>
-      given([assessment], ({ observation }) => {
-        const used = observation.dialect.value;
-        const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
-        return checkEach(observation.rulesets, noIptables, (ruleset) => {
-          const { dialect, family } = ruleset;
-          const others = observation.rulesets.filter(
-            (other) => other.family === family && other.dialect === used,
-          );
-          if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
-          const tool = toolName(family, dialect);
-          return {
-            title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
-            why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
-            remedy: removeRules(ruleset, tool),
-          };
-        });
-      }),
+    find: byReading(({ observation }) => {
+      const used = observation.dialect.value;
+      const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
+      return checkEach(observation.rulesets, noIptables, (ruleset) => {
+        const { dialect, family } = ruleset;
+        const others = observation.rulesets.filter(
+          (other) => other.family === family && other.dialect === used,
+        );
+        if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
+        const tool = toolName(family, dialect);
+        return {
+          title: `kube-proxy's chains are in both backends of iptables; vipnat uses ${used} (${observation.dialect.seenIn})`,
+          why: `The kernel applies both. Old rules in ${tool} can send connections to apiservers and pods that are gone.`,
+          remedy: removeRules(ruleset, tool),
+        };
+      });
+    }),
   },
   'ipvs-modules-missing': {
     levels: ['fail'],
@@ -154,66 +153,63 @@ export const kubeProxyChecks: Checks = {
     levels: ['warn', 'fail'],
     meaning: "kube-proxy's proxy mode is `ipvs`, without strictARP. If Services are used, it is a failure.",
     /** Source: cmd/kube-proxy, ipvs.strictARP; kube-ipvs0 has every Service's address on every node, and ARP tells of them all. */
-    find: ({ assessment, sysctls, services }) =>
-      given([assessment], ({ observation }) => {
-        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
-        const isUsed = areServicesUsed(services);
-        const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
-        if (ignore === undefined || announce === undefined)
-          return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
-        if (Number(ignore) >= 1 && Number(announce) >= 2) return null;
-        return {
-          level: isUsed ? 'fail' : 'warn',
-          title: `kube-proxy runs in proxy mode ipvs without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
-          why: isUsed
-            ? describeServiceArp(observation)
-            : `${everybodyAnswers} If a Service has the VIP as an external address, every node answers for the VIP.`,
-          remedy: [
-            `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
-            '# permanently: set strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
-          ],
-        };
-      }),
+    find: byReading(({ observation }, { sysctls, services }) => {
+      if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+      const isUsed = areServicesUsed(services);
+      const [ignore, announce] = [sysctls.get(sysctlNames.arpIgnore), sysctls.get(sysctlNames.arpAnnounce)];
+      if (ignore === undefined || announce === undefined)
+        return { unknown: `${sysctlNames.arpIgnore} cannot be read` };
+      if (Number(ignore) >= 1 && Number(announce) >= 2) return null;
+      return {
+        level: isUsed ? 'fail' : 'warn',
+        title: `kube-proxy runs in proxy mode ipvs without strictARP (arp_ignore ${ignore}, arp_announce ${announce})`,
+        why: isUsed
+          ? describeServiceArp(observation)
+          : `${everybodyAnswers} If a Service has the VIP as an external address, every node answers for the VIP.`,
+        remedy: [
+          `sysctl -w ${sysctlNames.arpIgnore}=1 ${sysctlNames.arpAnnounce}=2`,
+          '# permanently: set strictARP: true under ipvs: in the ConfigMap kube-proxy of kube-system',
+        ],
+      };
+    }),
   },
   'ipvs-conntrack-off': {
     levels: ['fail'],
     meaning: '`net.ipv4.vs.conntrack` is 0, and the balancing mode is `cluster-ip`.',
     /** Without it IPVS forgets that vipnat translated: the mode cluster-ip is not possible. kube-proxy sets it when it starts. */
-    find: ({ assessment, sysctls }) =>
-      given([assessment], ({ observation, decisions }) => {
-        const value = sysctls.get(sysctlNames.ipvsConntrack);
-        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
-        if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
-        const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
-        if (!isUsed || value !== '0') return null;
-        return {
-          title: `${sysctlNames.ipvsConntrack} is 0`,
-          why: 'Connections through kube-proxy’s virtual server get no answer.',
-          remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
-        };
-      }),
+    find: byReading(({ observation, decisions }, { sysctls }) => {
+      const value = sysctls.get(sysctlNames.ipvsConntrack);
+      if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+      if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
+      const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
+      if (!isUsed || value !== '0') return null;
+      return {
+        title: `${sysctlNames.ipvsConntrack} is 0`,
+        why: 'Connections through kube-proxy’s virtual server get no answer.',
+        remedy: [`sysctl -w ${sysctlNames.ipvsConntrack}=1`],
+      };
+    }),
   },
   'ipvs-excludes-vip': {
     levels: ['warn'],
     meaning: '`--ipvs-exclude-cidrs` contains the ClusterIP.',
     /** A network that kube-proxy keeps its hands off, with the ClusterIP in it: its virtual servers there are never cleaned up. */
-    find: ({ assessment, kubeProxy }) =>
-      given([assessment], ({ observation, decisions }) => {
-        if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
-        if (kubeProxy.ipvs === null) return { unknown: 'no program answers at 127.0.0.1:10249/configz' };
-        const { excludeCidrs } = kubeProxy.ipvs;
-        return checkEach(decisions, noVip, ({ clusterIp }) => {
-          if (excludeCidrs.length === 0) return null;
-          if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
-          const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
-          if (cidr === undefined) return null;
-          return {
-            title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, which contains the ClusterIP ${clusterIp}`,
-            why: 'kube-proxy never removes virtual servers in that network. The option is meant for virtual servers of other software.',
-            remedy: ['kubectl -n kube-system edit configmap kube-proxy', restartProxy],
-          };
-        });
-      }),
+    find: byReading(({ observation, decisions }, { kubeProxy }) => {
+      if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
+      if (kubeProxy.ipvs === null) return { unknown: 'no program answers at 127.0.0.1:10249/configz' };
+      const { excludeCidrs } = kubeProxy.ipvs;
+      return checkEach(decisions, noVip, ({ clusterIp }) => {
+        if (excludeCidrs.length === 0) return null;
+        if (clusterIp === null) return { unknown: 'the ClusterIP of default/kubernetes is not known' };
+        const cidr = excludeCidrs.find((network) => isIn(clusterIp, network));
+        if (cidr === undefined) return null;
+        return {
+          title: `--ipvs-exclude-cidrs of kube-proxy has ${cidr}, which contains the ClusterIP ${clusterIp}`,
+          why: 'kube-proxy never removes virtual servers in that network. The option is meant for virtual servers of other software.',
+          remedy: ['kubectl -n kube-system edit configmap kube-proxy', restartProxy],
+        };
+      });
+    }),
   },
 };
 

@@ -4,6 +4,7 @@ import {
   type HostFacts,
   checkHost,
   given,
+  byReading,
   findValue,
   checkEach,
   type Finding,
@@ -66,50 +67,47 @@ export const ruleChecks: Checks = {
   'rules-differ': {
     levels: ['fail'],
     meaning: "vipnat's rules differ from the wanted rules.",
-    find: ({ assessment, agent, flags, units }) =>
-      given([assessment], ({ observation, plan }) => {
-        if (agent === null && !hasOwnRules(observation)) {
-          return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
-        }
-        const drift = listDrift(plan, (one) => !isOutdated(one));
-        if (drift.length === 0) return null;
-        return {
-          title: `vipnat's rules differ from the wanted rules: ${describe(drift)}`,
-          why:
-            agent === null
-              ? 'The VIP may not be balanced, and no agent runs here that could repair the rules.'
-              : 'The agent has not repaired them yet. Run vipnat doctor again in a second. If they still differ, the agent’s log names what changes them.',
-          remedy: converge({ agent, assessment, flags, units }),
-        };
-      }),
+    find: byReading(({ observation, plan }, facts) => {
+      if (facts.agent === null && !hasOwnRules(observation)) {
+        return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
+      }
+      const drift = listDrift(plan, (one) => !isOutdated(one));
+      if (drift.length === 0) return null;
+      return {
+        title: `vipnat's rules differ from the wanted rules: ${describe(drift)}`,
+        why:
+          facts.agent === null
+            ? 'The VIP may not be balanced, and no agent runs here that could repair the rules.'
+            : 'The agent has not repaired them yet. Run vipnat doctor again in a second. If they still differ, the agent’s log names what changes them.',
+        remedy: converge(facts),
+      };
+    }),
   },
   'stale-rules': {
     levels: ['warn'],
     meaning: 'Rules of an earlier version or configuration are left.',
     /** I4: whatever any version wrote is recognised, and goes. */
-    find: ({ assessment, agent, flags, units }) =>
-      given([assessment], ({ plan }) => {
-        const drift = listDrift(plan, isOutdated);
-        if (drift.length === 0) return null;
-        return {
-          title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
-          why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
-          remedy: convergeOrRemove({ agent, assessment, flags, units }),
-        };
-      }),
+    find: byReading(({ plan }, facts) => {
+      const drift = listDrift(plan, isOutdated);
+      if (drift.length === 0) return null;
+      return {
+        title: `rules of an earlier version or configuration are left: ${describe(drift)}`,
+        why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
+        remedy: convergeOrRemove(facts),
+      };
+    }),
   },
   'foreign-dnat': {
     levels: ['fail'],
     meaning: 'A foreign rule in the nat table translates the VIP.',
     /** kube-proxy's own rules name a VIP only for Services that have it as an external address: its chains are not examined. */
-    find: (facts) =>
-      given([facts.assessment], ({ observation }) =>
-        checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
-          facts.config.vips
-            .filter(({ family }) => family === ruleset.family)
-            .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
-        ),
+    find: byReading(({ observation }, facts) =>
+      checkEach(observation.rulesets, { notHere: 'no table of iptables is here' }, (ruleset) =>
+        facts.config.vips
+          .filter(({ family }) => family === ruleset.family)
+          .flatMap((vip) => findTranslations(ruleset, vip, isBalancedHere(vip, facts))),
       ),
+    ),
   },
   'foreign-virtual-server': {
     levels: ['warn'],
@@ -281,14 +279,13 @@ export const localRouteChecks: Checks = {
     levels: ['warn'],
     meaning: 'A killed agent left its local route of a VIP behind, and the VIP is on another host.',
     /** Reported also while an agent runs: it removes such routes within a moment, so one that is seen stays. */
-    find: ({ assessment }) =>
-      given([assessment], (seen) => {
-        if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
-        return checkHost(findLocalClientWarnings(seen, false), ({ text, command }) => ({
-          title: text,
-          why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
-          remedy: command === null ? [] : [command],
-        }));
-      }),
+    find: byReading((seen) => {
+      if (seen.localRoutes === null) return { unknown: 'the routes of table local cannot be read' };
+      return checkHost(findLocalClientWarnings(seen, false), ({ text, command }) => ({
+        title: text,
+        why: 'Linux answers ARP for every address with a local route. Other hosts may treat this host as the VIP holder.',
+        remedy: command === null ? [] : [command],
+      }));
+    }),
   },
 };

@@ -3,6 +3,7 @@ import {
   noVip,
   type HostFacts,
   given,
+  byReading,
   findValue,
   checkEach,
   type Finding,
@@ -23,18 +24,17 @@ export const virtualIpChecks: Checks = {
   'vip-nowhere': {
     levels: ['warn', 'fail'],
     meaning: 'No host has the VIP. If a firewall may hide the VIP holder, it is a warning.',
-    find: (facts) =>
-      given([facts.assessment], ({ observation }) =>
-        checkEach(facts.config.vips, noVip, (vip) => {
-          if (observation.addresses.some(({ address }) => address === vip.address)) return null;
-          const answer = facts.vipHolderAnswers.get(vip.address);
-          if (isHeldElsewhere(vip, facts)) return null;
-          if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
-          if (answer.kind === 'untried')
-            return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
-          return describeNobody(vip, facts);
-        }),
-      ),
+    find: byReading(({ observation }, facts) =>
+      checkEach(facts.config.vips, noVip, (vip) => {
+        if (observation.addresses.some(({ address }) => address === vip.address)) return null;
+        const answer = facts.vipHolderAnswers.get(vip.address);
+        if (isHeldElsewhere(vip, facts)) return null;
+        if (answer === undefined) return { unknown: `no host was asked for ${vip.address}` };
+        if (answer.kind === 'untried')
+          return { unknown: `no connection to ${vip.address} could be tried (${answer.code})` };
+        return describeNobody(vip, facts);
+      }),
+    ),
   },
   'vip-unfit': {
     levels: ['fail'],
@@ -128,22 +128,21 @@ export const virtualIpChecks: Checks = {
     levels: ['fail'],
     meaning: 'A Service has the VIP as an external address.',
     /** kube-proxy's ipvs mode binds what Services call externalIPs and load-balancer addresses, on every node (kubernetes#66966). */
-    find: ({ config, assessment }) =>
-      given([assessment], ({ observation }) =>
-        checkEach(config.vips, noVip, ({ address }) => {
-          const bound = observation.addresses.filter(
-            (local) => local.address === address && local.device === 'kube-ipvs0',
-          );
-          return bound.map(() => ({
-            title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
-            why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
-            remedy: [
-              `kubectl get services -A | grep -wF ${address}`,
-              '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
-            ],
-          }));
-        }),
-      ),
+    find: byReading(({ observation }, { config }) =>
+      checkEach(config.vips, noVip, ({ address }) => {
+        const bound = observation.addresses.filter(
+          (local) => local.address === address && local.device === 'kube-ipvs0',
+        );
+        return bound.map(() => ({
+          title: `${address} is bound to kube-ipvs0: a Service has it as an external address`,
+          why: 'Every node then treats the VIP as its own address. Only the VIP holder reaches apiservers through it.',
+          remedy: [
+            `kubectl get services -A | grep -wF ${address}`,
+            '# then remove the VIP from that Service: spec.externalIPs, or status.loadBalancer',
+          ],
+        }));
+      }),
+    ),
   },
 };
 

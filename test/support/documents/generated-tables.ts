@@ -42,7 +42,7 @@ function formatTable({ heads, rows }: GeneratedTable): string {
 }
 
 function listFindings(): GeneratedTable {
-  const checks = topics.flatMap((topic) => Object.entries(topic.checks));
+  const checks = Object.values(topics).flatMap((one) => Object.entries(one));
   return {
     name: 'findings',
     heads: ['Code', 'Level', 'Meaning'],

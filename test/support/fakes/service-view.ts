@@ -1,10 +1,12 @@
 /** Objects of a cluster with Services, as `vipnat services` reads them: one pool with one seat on w1 or w2, w1 holding it. */
-import { nowMs, makePool } from './service-objects.ts';
+import { nowMs, makePool, makeService, makeVirtualIp, publish } from './service-objects.ts';
 import { type NodeReport, type Lease, toLeaseName, toAnnotations } from '../../../lib/api/node.ts';
 import { toGateTypesNote, toGateTypes, type EarlySlice, earlySlices } from '../../../lib/api/endpoints.ts';
 import { electionLease } from '../../../lib/api/vipnat.ts';
 import { type ServiceSlice, endpointSlices } from '../../../lib/api/service.ts';
 import type { ServiceObjects } from '../../../cli/services/view.ts';
+import type { ServiceDetails } from '../../../cli/services/read.ts';
+import { viewServices } from '../../../cli/services/read-view.ts';
 import { makeSeat } from './seat-objects.ts';
 
 /** A moment so long before the moment of these worlds, as the API writes it. */
@@ -92,4 +94,25 @@ export function makeObjects(parts: Partial<ServiceObjects>): ServiceObjects {
     leases: [makeElection(), makeNodeLease('w1', 2, { seats: ['pool/0'] }), makeNodeLease('w2')],
     ...parts,
   };
+}
+
+/** The same with a Service `default/x` that has an address of the pool, and these endpoints. */
+export function makeServed(
+  pods: Parameters<typeof makeSlice>[1],
+  parts: Partial<ServiceObjects> = {},
+): ServiceObjects {
+  return makeObjects({
+    services: [makeService('default/x', { status: publish('10.0.9.10') })],
+    virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
+    slices: [makeSlice('default/x', pods)],
+    ...parts,
+  });
+}
+
+/** What is shown of its first Service. */
+export function toDetails(objects: ServiceObjects): ServiceDetails {
+  const view = viewServices(objects, nowMs);
+  const [service] = view.services;
+  if (service === undefined) throw new Error('there is one');
+  return { view, service, events: [] };
 }

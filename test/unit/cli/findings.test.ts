@@ -3,7 +3,6 @@ import { ordinaryConfig } from '../../support/agent/running-agent.ts';
 import { listUnnamedVips, formatRunOnce, describeInSync, describeKubeProxy } from '../../../cli/findings.ts';
 import { assessUnnamed } from '../agent/report/unnamed-host.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
-import type { HostFacts } from '../../../cli/doctor/facts.ts';
 import { tell } from '../../support/doctor/well-host.ts';
 import { direct } from '../../support/fakes/endpoints.ts';
 
@@ -19,11 +18,8 @@ describe('virtual IPs that only the rules name', () => {
     expect(found.map(formatEndpoint)).toEqual(others);
   });
 
-  test('are none where all are named', async () => {
+  test('are none where all are named, and repeated as a shell takes them', async () => {
     expect(listUnnamedVips(await assessUnnamed([]))).toEqual([]);
-  });
-
-  test('are repeated as a shell takes them', async () => {
     const unnamed = listUnnamedVips(await assessUnnamed(others));
     expect(formatRunOnce('--vip=10.0.0.50:6443 --mode=direct', unnamed)).toBe(
       "vipnat run --once --vip=10.0.0.50:6443 --mode=direct --vip=10.0.0.60:6443 --vip=10.0.0.60:8443 '--vip=[fd00::60]:6443'",
@@ -31,30 +27,22 @@ describe('virtual IPs that only the rules name', () => {
   });
 });
 
-describe("doctor, without an agent, beside another virtual IP's rules", () => {
-  const facts = async (): Promise<Partial<HostFacts>> => ({
-    assessment: { value: await assessUnnamed(['10.0.0.60:6443']) },
-    agent: null,
-    flags: '--vip=10.0.0.50:6443',
-  });
+/** Without an agent. */
+const alone = { agent: null, flags: '--vip=10.0.0.50:6443' };
 
-  test('leaves it to a person whether they are still wanted', async () => {
-    const told = (await tell(await facts())).find(({ code }) => code === 'stale-rules');
-    expect(told).toMatchObject({
-      why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
-      remedy: [
-        '# no --vip names 10.0.0.60:6443, and vipnat has rules for it here',
-        '# if it is still wanted, name it too: vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443',
-        '# if it is no longer wanted: vipnat cleanup --vip=10.0.0.60:6443',
-      ],
-    });
+test("doctor, beside another virtual IP's rules, leaves it to a person whether they are still wanted", async () => {
+  const told = await tell({ ...alone, assessment: { value: await assessUnnamed(['10.0.0.60:6443']) } });
+  expect(told.find(({ code }) => code === 'stale-rules')).toMatchObject({
+    why: 'These rules still match connections: to a VIP that no --vip names, or to apiservers that are gone.',
+    remedy: [
+      '# no --vip names 10.0.0.60:6443, and vipnat has rules for it here',
+      '# if it is still wanted, name it too: vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443',
+      '# if it is no longer wanted: vipnat cleanup --vip=10.0.0.60:6443',
+    ],
   });
-
-  test('prints no command that takes them away', async () => {
-    const remedies = (await tell(await facts())).flatMap((one) => ('remedy' in one ? one.remedy : []));
-    const commands = remedies.filter((line) => !line.startsWith('#'));
-    expect(commands.filter((line) => /vipnat (?:run|cleanup)/.test(line))).toEqual([]);
-  });
+  const lines = told.flatMap((one) => ('remedy' in one ? one.remedy : []));
+  const commands = lines.filter((line) => !line.startsWith('#'));
+  expect(commands.filter((line) => /vipnat (?:run|cleanup)/.test(line))).toEqual([]);
 });
 
 test('a remedy for rules that differ keeps what no --vip names', async () => {
@@ -63,26 +51,20 @@ test('a remedy for rules that differ keeps what no --vip names', async () => {
   if (table === undefined) throw new Error('nothing is left over');
   const missing = { kind: 'missing-hook', chain: 'PREROUTING', message: 'PREROUTING has no jump' } as const;
   const plan = { ...assessment.plan, tables: [{ ...table, drift: [missing] }] };
-  const told = await tell({
-    assessment: { value: { ...assessment, plan } },
-    agent: null,
-    flags: '--vip=10.0.0.50:6443',
-  });
+  const told = await tell({ ...alone, assessment: { value: { ...assessment, plan } } });
   expect(told.find(({ code }) => code === 'rules-differ')).toMatchObject({
     remedy: ['vipnat run --once --vip=10.0.0.50:6443 --vip=10.0.0.60:6443'],
   });
 });
 
-test('a VIP that is balanced says over how many apiservers', () => {
-  expect(describeInSync(direct)).toBe(
-    '[fd00::50]:6443 is balanced, and its rules are in sync (direct, 1 apiserver)',
-  );
-});
-
-test('a VIP that is not balanced says so loudly, and why', () => {
-  expect(describeInSync({ ...direct, mode: 'passthrough', backends: [] })).toBe(
-    "[fd00::50]:6443 is NOT BALANCED (passthrough): this host runs no kube-proxy. Only the VIP holder's own apiserver answers",
-  );
+test.each([
+  [direct, 'is balanced, and its rules are in sync (direct, 1 apiserver)'],
+  [
+    { ...direct, mode: 'passthrough' as const, backends: [] },
+    "is NOT BALANCED (passthrough): this host runs no kube-proxy. Only the VIP holder's own apiserver answers",
+  ],
+])('a VIP says over how many apiservers it is balanced, or loudly why it is not', (decision, words) => {
+  expect(describeInSync(decision)).toBe(`[fd00::50]:6443 ${words}`);
 });
 
 test('kube-proxy is described by its mode, backend and what says so', () => {

@@ -16,32 +16,20 @@ const chains: ForwardChain[] = [
   { table: 'ip vipnat', name: 'forward', isDropping: true },
 ];
 
-async function namesAt(capture: string, hasIptables: boolean): Promise<string[]> {
-  const kernel = restoreCaptures([capture]);
+test.each([
+  // iptables has a chain of another name in that table.
+  ["of the VIP's family that drop, and are not ours to write to", true, ['ip filter forward']],
+  ['of iptables too, where none is installed', false, ['ip filter FORWARD', 'ip filter forward']],
+])('chains are named: %s', async (_, hasIptables, names) => {
+  const kernel = restoreCaptures(['nft-kube-proxy.three-endpoints.json']);
   kernel.hasIptables = hasIptables;
-  return findForeignDrops(chains, await lookOnce(kernel, ordinaryConfig)).map(
-    ({ table, name }) => `${table} ${name}`,
-  );
-}
-
-test("chains of the VIP's family that drop and are not ours to write to are named", async () => {
-  expect(await namesAt('nft-kube-proxy.three-endpoints.json', true)).toEqual([
-    'inet firewall forward',
-    // iptables has a chain of another name in that table.
-    'ip filter forward',
-  ]);
-});
-
-test("where no iptables is installed, iptables' own chain is one of them", async () => {
-  expect(await namesAt('nft-kube-proxy.three-endpoints.json', false)).toEqual([
-    'inet firewall forward',
-    'ip filter FORWARD',
-    'ip filter forward',
-  ]);
+  const found = findForeignDrops(chains, await lookOnce(kernel, ordinaryConfig));
+  expect(found.map(({ table, name }) => `${table} ${name}`)).toEqual(['inet firewall forward', ...names]);
 });
 
 test('what is not balanced is not dropped on its way', async () => {
-  expect(await namesAt('nft-kube-proxy.no-endpoints.json', true)).toEqual([]);
+  const kernel = restoreCaptures(['nft-kube-proxy.no-endpoints.json']);
+  expect(findForeignDrops(chains, await lookOnce(kernel, ordinaryConfig))).toEqual([]);
 });
 
 /** The rules that are found on a host whose VIP 10.0.0.50:6443 is balanced over 10.77.0.11 to 13. */

@@ -151,10 +151,8 @@ describe('adverts', () => {
   test('of a family without peers are multicast, beside unicast of the other', () => {
     const host = ['eth0 10.0.0.11/24', 'eth0 fd00::11/64'];
     const { instances } = planFor({ host, vips: ['10.0.0.50', 'fd00::50'], peers: masters });
-    expect(instances.map(({ unicast }) => unicast?.source ?? 'multicast')).toEqual([
-      '10.0.0.11',
-      'multicast',
-    ]);
+    const sources = instances.map(({ unicast }) => unicast?.source ?? 'multicast');
+    expect(sources).toEqual(['10.0.0.11', 'multicast']);
   });
 
   test.each([
@@ -365,9 +363,5 @@ describe('the switches of vipnat keepalived', () => {
     expect(readFlags(keepalivedFlags, { [flag]: isList ? [text] : text }).problems).toEqual([
       `--${flag} ${complaint}. Example: --${flag} ${examples[flag]}`,
     ]);
-  });
-
-  test('tell all that is wrong', () => {
-    expect(readFlags(keepalivedFlags, { vrid: ['0,256'], advert: 'x' }).problems).toHaveLength(3);
   });
 });

@@ -3,10 +3,10 @@ import { refuseOldNode } from '../../../cli/main.ts';
 import { readFile } from 'node:fs/promises';
 
 test.each(['18.20.8', '20.20.2', '22.18.0'])('Node %s is refused, and told what is needed', (version) => {
-  expect(refuseOldNode(version)).toMatchObject({
-    code: 'NODE_TOO_OLD',
-    message: expect.stringContaining(`this is Node ${version}, and vipnat needs 22.19 or newer`),
-  });
+  const message: unknown = expect.stringContaining(
+    `this is Node ${version}, and vipnat needs 22.19 or newer`,
+  );
+  expect(refuseOldNode(version)).toMatchObject({ code: 'NODE_TOO_OLD', message });
 });
 
 test.each(['22.19.0', '22.20.1', '24.0.0', '26.1.0-nightly'])('Node %s is taken', (version) => {

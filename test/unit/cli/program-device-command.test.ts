@@ -16,11 +16,8 @@ afterEach(() => {
 
 async function run(action: string, words: readonly string[] = [], onOutput?: (text: string) => void) {
   const { description, driver } = example;
-  return await runHere(
-    ['device', action, '--device', description, '--driver', driver, ...words],
-    {},
-    onOutput,
-  );
+  const args = ['device', action, '--device', description, '--driver', driver, ...words];
+  return await runHere(args, {}, onOutput);
 }
 
 const web = () => join(example.folder, 'web.yaml');

@@ -148,16 +148,6 @@ default/1: another node comes first. To move them: vipnat seats rebalance
     expect(view(makeLease('w1', []), claim(20_000))).toEqual(['w2']);
   });
 
-  test('fits a narrow screen', () => {
-    const screen = { isTerminal: true, width: 40, isColoured: false, isUnicode: true };
-    const lines = formatSeats(viewSeats(objects, now), screen).split('\n');
-    expect(lines.slice(0, 3)).toEqual([
-      'SEAT        HOLDER     ADDRESSES  MAY HOLD IT',
-      expect.stringMatching(/^default\/0 {3}w1 {17}2 {2}w1,$/),
-      expect.stringMatching(/^ {34}w2,$/),
-    ]);
-  });
-
   test('says where there is none', () => {
     expect(formatSeats(viewSeats({ pools: [], virtualIps: [], leases: [] }, now))).toBe(
       'no seat: no AddressPool has one\n',

@@ -41,15 +41,10 @@ describe('a track file that says 1', () => {
   });
 
   test('is not looked at where keepalived is not to follow it', async () => {
-    const told = await tell({
-      trackFile,
-      agent: null,
-      ...withConfiguration(keepalivedText.replace('track_file {', 'x {')),
-    });
-    expect(told.filter(({ code }) => code.startsWith('track-file'))).toMatchObject([
-      { level: 'skipped' },
-      { level: 'skipped' },
-    ]);
+    const changed = withConfiguration(keepalivedText.replace('track_file {', 'x {'));
+    const told = await tell({ trackFile, agent: null, ...changed });
+    const levels = told.filter(({ code }) => code.startsWith('track-file')).map(({ level }) => level);
+    expect(levels).toEqual(['skipped', 'skipped']);
   });
 });
 

@@ -15,6 +15,10 @@ import { stripVTControlCharacters } from 'node:util';
 import { assessUnnamed } from '../../agent/report/unnamed-host.ts';
 import { formatCommands } from '../../../../cli/screens/plan.ts';
 
+const checked: Omit<CheckFindings, 'assessment'> = {
+  ...{ unread: [], drops: [], config: { sysctls: 'set' }, agent: null },
+  flags: '--vip=10.0.0.50:6443',
+};
 /** Without Services. */
 const services = { host: noServices.host, drift: [], commands: null, unread: [] };
 const capture = 'iptables-nft-save.three-endpoints.txt';
@@ -27,9 +31,7 @@ test('check as JSON names every difference, and what it means for people', async
   const chain = vipChainName(toEndpoint('10.0.0.50:6443'));
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\n-F ${chain}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
-  expect(
-    JSON.parse(formatCheckJson(assessment, { drops: [], unread: [], services }, 'master-1')),
-  ).toMatchObject({
+  expect(JSON.parse(formatCheckJson({ ...checked, assessment, services }, 'master-1'))).toMatchObject({
     version: 1,
     node: 'master-1',
     inSync: false,
@@ -40,11 +42,7 @@ test('check as JSON names every difference, and what it means for people', async
         consequence: '10.0.0.50:6443 should have the balancing mode service-chain',
       },
       {
-        family: 'ipv4',
-        backend: 'nft',
-        table: 'nat',
-        chain: 'PREROUTING',
-        kind: 'missing-hook',
+        ...{ family: 'ipv4', backend: 'nft', table: 'nat', chain: 'PREROUTING', kind: 'missing-hook' },
         message: 'PREROUTING has no jump to VIPNAT',
         consequence: "clients on other hosts reach only the VIP holder's apiserver",
       },
@@ -52,15 +50,12 @@ test('check as JSON names every difference, and what it means for people', async
     foreignDrops: [],
     balancer: null,
   });
-});
-
-test('in sync there is no difference, and drops of others are named all the same', async () => {
-  const kernel = restoreCaptures([capture]);
-  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-  const drop = { table: 'inet firewall', name: 'forward' };
+  // In sync there is none, and drops of others are named all the same.
+  await applyPlan(kernel, assessment.plan);
+  const drops = [{ table: 'inet firewall', name: 'forward', isDropping: true }];
   const unread = [{ code: 'TOOL_FAILED', text: 'vipnat cannot read nat of ip6tables-nft' }] as const;
-  const besides = { drops: [drop], unread, services };
-  const text = formatCheckJson(await lookOnce(kernel, ordinaryConfig), besides, 'master-1');
+  const found = { assessment: await lookOnce(kernel, ordinaryConfig), drops, unread, services };
+  const text = formatCheckJson(found, 'master-1');
   expect(JSON.parse(text)).toMatchObject({
     inSync: true,
     drift: [],
@@ -90,11 +85,8 @@ const topics: readonly TopicOutcome[] = [
     outcomes: [
       { code: 'a', level: 'ok' },
       {
-        code: 'b',
-        level: 'warn',
-        title: 'it may \u001b[31m matter',
-        why: 'a long story '.repeat(20),
-        remedy: [remedy],
+        ...{ code: 'b', level: 'warn', title: 'it may \u001b[31m matter' },
+        ...{ why: 'a long story '.repeat(20), remedy: [remedy] },
       },
       { code: 'c', level: 'fail', title: 'it does matter '.repeat(10), why: 'for a reason', remedy: [] },
       { code: 'd', level: 'skipped', reason: 'it could not be seen' },
@@ -116,14 +108,6 @@ async function readStatus(): Promise<HostStatus> {
     },
   );
 }
-
-const checked: Omit<CheckFindings, 'assessment'> = {
-  unread: [],
-  drops: [],
-  config: { sysctls: 'set' },
-  agent: null,
-  flags: '--vip=10.0.0.50:6443',
-};
 
 /** What each command shows on a screen. */
 async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<string, string>> {
@@ -217,12 +201,8 @@ test('plan breaks its comments on a narrow screen, and no command', async () => 
   const plain = formatCommands(assessment, 'm1');
   const commandsOf = (text: string) =>
     text.split('\n').filter((line) => !line.startsWith('#') && line !== '');
-  const narrow = formatCommands(assessment, 'm1', {
-    ...plainScreen,
-    width: 60,
-    isUnicode: false,
-    isColoured: true,
-  });
+  const screen = { ...plainScreen, width: 60, isUnicode: false, isColoured: true };
+  const narrow = formatCommands(assessment, 'm1', screen);
   expect(commandsOf(narrow)).toEqual(commandsOf(plain));
   const comments = narrow.split('\n').filter((line) => line.startsWith('#'));
   expect(comments.filter((line) => line.length > 60)).toEqual([]);

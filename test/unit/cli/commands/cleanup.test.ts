@@ -17,7 +17,11 @@ const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
 const noPlan = { tables: [], transactions: [] };
 
 /** A dry run of everything that removes nothing. */
-const none = { plan: noPlan, routes: [], resets: [], vips: null, dryRun: true, problems: [] };
+const none = {
+  ...{ plan: noPlan, routes: [], resets: [], vips: null, dryRun: true, problems: [] },
+  balancer: { tables: [], chains: [], problems: [] },
+  drain: { tables: [], files: [], problems: [] },
+};
 
 /** The rules of two VIPs, as they are read. */
 function readRules() {
@@ -61,7 +65,8 @@ test('a dry run prints commands that can be pasted, and says that nothing was wr
 });
 
 test('the last line of a dry run counts all that it prints', () => {
-  const removal = { ...none, balancerTables: ['ip vipnat-lb', 'ip6 vipnat-lb'] };
+  const balancer = { ...none.balancer, tables: ['ip vipnat-lb', 'ip6 vipnat-lb'] };
+  const removal = { ...none, balancer };
   expect(formatRemovalCommands(removal, 'm1').split('\n')).toEqual([
     '# m1 · removes everything of vipnat',
     'nft delete table ip vipnat-lb',
@@ -70,15 +75,16 @@ test('the last line of a dry run counts all that it prints', () => {
     '# 2 tables to delete. Nothing was written.',
     '',
   ]);
-  const more = { ...removal, plan: planRemoval(readRules(), [vip]), balancerChains: ['iptables-nft'] };
+  const chains = ['iptables-nft'];
+  const more = { ...none, plan: planRemoval(readRules(), [vip]), balancer: { ...balancer, chains } };
   expect(formatRemovalCommands(more, 'm1')).toMatch(
     /\n# \d+ changes to nat, \d+ to filter, 2 tables to delete, 1 chain to delete\. Nothing was written\.\n$/,
   );
 });
 
 test('a drain ends with everything: its file goes before its table', () => {
-  const drain = { drainTables: ['inet vipnat-drain'], drainFiles: ['/var/lib/vipnat/drained'] };
-  const removal = { ...none, ...drain };
+  const [tables, files] = [['inet vipnat-drain'], ['/var/lib/vipnat/drained']];
+  const removal = { ...none, drain: { ...none.drain, tables, files } };
   expect(formatRemovalCommands(removal, 'm1').split('\n').slice(1)).toEqual([
     'rm -f /var/lib/vipnat/drained',
     'nft delete table inet vipnat-drain',
@@ -91,7 +97,9 @@ test('a drain ends with everything: its file goes before its table', () => {
     'would remove the file /var/lib/vipnat/drained',
     '',
   ]);
-  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject(drain);
+  expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toMatchObject({
+    ...{ drainTables: tables, drainFiles: files },
+  });
 });
 
 test('JSON has the tables and the transactions', () => {
@@ -108,6 +116,7 @@ test('JSON has the tables and the transactions', () => {
     transactions: [{ tool: 'iptables-nft-restore', family: 'ipv4', input: expect.stringContaining('*nat') }],
     routes: [],
     resets: [],
+    ...{ balancerTables: [], balancerChains: [], drainTables: [], drainFiles: [] },
     problems: [],
   });
 });

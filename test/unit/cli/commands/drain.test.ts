@@ -2,8 +2,7 @@ import { test, expect } from '@jest/globals';
 import { formatDrain, formatUndrain } from '../../../../cli/commands/drain.ts';
 
 test('a dry run of drain prints each change as a command, the file with quotes where it needs them', () => {
-  const change = { location: '/var/lib/my state/drained', runDir: '/run/vipnat', ports: [443, 6443] };
-  expect(formatDrain(change).split('\n')).toEqual([
+  expect(formatDrain('/var/lib/my state/drained', [443, 6443], '/run/vipnat').split('\n')).toEqual([
     '# drain would do this. Nothing was done.',
     '',
     "date -u +%FT%T.000Z > '/var/lib/my state/drained'",
@@ -25,7 +24,7 @@ test('a dry run of drain prints each change as a command, the file with quotes w
 });
 
 test('where no apiserver of this host is known, it prints no table that would refuse nothing', () => {
-  const text = formatDrain({ location: '/var/lib/vipnat/drained', runDir: '/run/vipnat', ports: [] });
+  const text = formatDrain('/var/lib/vipnat/drained', [], '/run/vipnat');
   expect(text).not.toContain('nft -f');
   expect(text).toContain(
     '# no apiserver of this host is known yet: the agent writes the table inet vipnat-drain',

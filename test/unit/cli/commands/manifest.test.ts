@@ -8,7 +8,7 @@ import { checkCall } from '../../../support/documents/call.ts';
 const vip = '--vip 10.0.0.50';
 
 describe('a DaemonSet', () => {
-  test('comes with an account that may do what the agent asks for, and nothing else', async () => {
+  test('comes with an account that may do what the agent asks for and docs/configuration.md names, and nothing else', async () => {
     const objects = parse(await print(`daemonset ${vip}`));
     expect(objects.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.namespace])).toEqual([
       ['v1', 'ServiceAccount', 'kube-system'],
@@ -17,14 +17,16 @@ describe('a DaemonSet', () => {
       ['apps/v1', 'DaemonSet', 'kube-system'],
     ]);
     const [, role, binding] = objects;
+    const document = await readFile('docs/configuration.md', 'utf8');
+    const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
+    const { rules } = parseYaml(yaml) as { rules: unknown };
+    expect(role).toMatchObject({ rules });
     const follow = { resourceNames: ['kubernetes'], verbs: ['list', 'watch'] };
-    expect(role).toMatchObject({
-      rules: [
-        { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], ...follow },
-        { apiGroups: [''], resources: ['services'], ...follow },
-        { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
-      ],
-    });
+    expect(rules).toEqual([
+      { apiGroups: ['discovery.k8s.io'], resources: ['endpointslices'], ...follow },
+      { apiGroups: [''], resources: ['services'], ...follow },
+      { apiGroups: ['events.k8s.io'], resources: ['events'], verbs: ['create', 'patch'] },
+    ]);
     expect(binding).toMatchObject({
       roleRef: { kind: 'Role', name: role?.metadata.name },
       subjects: [{ kind: 'ServiceAccount', name: 'vipnat', namespace: 'kube-system' }],
@@ -35,21 +37,10 @@ describe('a DaemonSet', () => {
     ]);
   });
 
-  test('has the rights that docs/configuration.md names', async () => {
-    const document = await readFile('docs/configuration.md', 'utf8');
-    const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
-    const { rules } = parseYaml(yaml) as { rules: unknown };
-    expect(parse(await print(`daemonset ${vip}`))[1]).toMatchObject({ rules });
-  });
-
   test('is bound in the namespace that it runs in', async () => {
     const objects = parse(await print(`daemonset ${vip} --namespace vipnat-system`));
-    expect(objects.map(({ metadata }) => metadata.namespace)).toEqual([
-      'vipnat-system',
-      'default',
-      'default',
-      'vipnat-system',
-    ]);
+    const namespaces = objects.map(({ metadata }) => metadata.namespace);
+    expect(namespaces).toEqual(['vipnat-system', 'default', 'default', 'vipnat-system']);
     expect(objects[2]).toMatchObject({ subjects: [{ namespace: 'vipnat-system' }] });
   });
 });
@@ -69,22 +60,15 @@ describe.each([
       seccompProfile: { type: 'RuntimeDefault' },
       seLinuxOptions: { type: 'spc_t', level: 's0' },
     });
-    expect(volumeMounts.map(({ mountPath }) => mountPath)).toEqual([
-      '/run/xtables.lock',
-      '/var/lib/vipnat',
-      '/run/vipnat',
-    ]);
+    const places = volumeMounts.map(({ mountPath }) => mountPath);
+    expect(places).toEqual(['/run/xtables.lock', '/var/lib/vipnat', '/run/vipnat']);
     expect(volumes.map(({ name }) => name)).toEqual(volumeMounts.map(({ name }) => name));
   });
 
   test('only checks what it cannot set, and says what the host needs for its virtual IPs', async () => {
     const both = await print(`${words} ${vip} --vip fd00::50`);
-    expect(findPodSpec(both).containers[0].args).toEqual([
-      'run',
-      '--vip=10.0.0.50:6443',
-      '--vip=[fd00::50]:6443',
-      '--sysctls=check',
-    ]);
+    const { args } = findPodSpec(both).containers[0];
+    expect(args).toEqual(['run', '--vip=10.0.0.50:6443', '--vip=[fd00::50]:6443', '--sysctls=check']);
     expect(both).toContain(
       '# On each node, run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
     );

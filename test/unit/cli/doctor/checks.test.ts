@@ -153,30 +153,20 @@ describe('who serves the API at the VIP is left alone, and docs/migrate.md named
     const facts = { ...changes, ...(await assessing({ decisions: passing })) };
     expect(commandsIn(await remedyOf(code, facts))).toEqual([]);
   });
-
-  test.each(cases)('and not once an agent balances the VIP: %s', async (code, changes) => {
-    expect(commandsIn(await remedyOf(code, changes))).not.toEqual([]);
-  });
 });
 
-test('who is asked by a check of keepalived is not stopped before that is changed', async () => {
-  const text = `vrrp_script chk {\n script "/x"\n}\n${keepalivedText}`;
-  const remedy = await remedyOf('foreign-listener', {
-    ...listening,
-    keepalived: { value: { path: '/etc/keepalived/keepalived.conf', text, files: [] } },
-  });
+const checked = withConfiguration(`vrrp_script chk {\n script "/x"\n}\n${keepalivedText}`);
+const wrapper = { processes: { value: [keepalived, apiserver, makeProcess('my-wrapper')] } };
+const alone = { processes: { value: [apiserver, makeProcess('kube-vip')] } };
+
+test.each<[string, string, Partial<HostFacts>, string]>([
+  ['a check of keepalived asks it', 'foreign-listener', { ...listening, ...checked }, 'step 2'],
+  ['no keepalived holds the VIP', 'kube-vip-running', alone, 'docs/migrate.md'],
+  ['it has the port of an apiserver', 'foreign-listener', { ...listening, ...wrapper }, 'not an apiserver'],
+])('a process is not stopped while %s', async (_, code, changes, words) => {
+  const remedy = await remedyOf(code, changes);
   expect(commandsIn(remedy)).toEqual([]);
-  expect(remedy.join('\n')).toContain('step 2');
-});
-
-test('kube-vip is not taken away while no keepalived is there to hold the VIP', async () => {
-  const processes = { value: [apiserver, makeProcess('kube-vip')] };
-  expect(commandsIn(await remedyOf('kube-vip-running', { processes }))).toEqual([]);
-});
-
-test('a process on the port of a known apiserver is not killed, whatever it is called', async () => {
-  const processes = { value: [keepalived, apiserver, makeProcess('my-wrapper')] };
-  expect(commandsIn(await remedyOf('foreign-listener', { ...listening, processes }))).toEqual([]);
+  expect(remedy.join('\n')).toContain(words);
 });
 
 describe('a unit that is not there is in no remedy:', () => {

@@ -4,6 +4,8 @@ import {
   makeSlice,
   makeElection,
   makeNodeLease,
+  makeServed,
+  toDetails,
 } from '../../../support/fakes/service-view.ts';
 import {
   makeService,
@@ -19,12 +21,8 @@ import { formatServices, formatService } from '../../../../cli/screens/services.
 import { formatServicesJson, formatServiceJson } from '../../../../cli/commands/services.ts';
 import { makeDeviceService, publishOf, makeDevice } from '../../../support/fakes/device-objects.ts';
 
-const ready = {
-  type: 'vipnat.io/AddressReady',
-  status: 'True',
-  reason: 'Ready',
-  lastTransitionTime: ago(7200),
-};
+const isReady = { type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' };
+const ready = { ...isReady, lastTransitionTime: ago(7200) };
 const refused = { type: 'Accepted', status: 'False', reason: 'PoolsOverlap', message: 'It overlaps pool.' };
 const objects = makeObjects({
   services: [
@@ -151,15 +149,11 @@ w9 has not answered w1 for 30 s: its pods get no new connection from w1
       services: [
         { namespace: 'default', name: 'x', state: 'not served', reason: 'NoLivingNode' },
         {
-          name: 'api',
-          state: 'pending',
+          ...{ name: 'api', state: 'pending' },
           addresses: [{ address: '10.0.9.12', published: false, pool: 'small' }],
         },
         {
-          name: 'web',
-          state: 'ready',
-          why: null,
-          since: ago(7200),
+          ...{ name: 'web', state: 'ready', why: null, since: ago(7200) },
           pods: { ready: 2, ending: 1, notReady: 1 },
           addresses: [{ seatHolders: [{ node: 'w1', mode: 'kube-proxy' }], nodes: ['w1', 'w2'] }, {}],
         },
@@ -191,32 +185,23 @@ describe('a pod that drains', () => {
   const drain = (endpoint: string, seconds: number, connections: number | null) => ({
     draining: [{ service: 'default/x', endpoint, since: ago(seconds), connections }],
   });
-  const view = (...leases: ReturnType<typeof makeNodeLease>[]) =>
-    viewServices(
-      {
-        ...makeObjects({
-          services: [makeService('default/x', { status: publish('10.0.9.10') })],
-          virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
-          slices: [
-            makeSlice('default/x', [
-              ['ready', 'w1'],
-              ['serving', 'w2'],
-            ]),
-          ],
-        }),
-        leases: [makeElection(), ...leases],
-      },
-      nowMs,
-    );
   const show = (...leases: ReturnType<typeof makeNodeLease>[]) => {
-    const [service] = view(...leases).services;
-    if (service === undefined) throw new Error('there is one');
-    const details = { view: view(...leases), service, events: [] };
-    return { text: formatService(details, nowMs), json: formatServiceJson(details) };
+    const served = makeServed(
+      [
+        ['ready', 'w1'],
+        ['serving', 'w2'],
+      ],
+      { leases: [makeElection(), ...leases] },
+    );
+    const details = toDetails(served);
+    return {
+      overview: formatServices(details.view, nowMs),
+      ...{ text: formatService(details, nowMs), json: formatServiceJson(details) },
+    };
   };
 
   test('is shown with the time of the first node that says so, and the connections of all that live', () => {
-    const { text, json } = show(
+    const { overview, text, json } = show(
       makeNodeLease('w1', 2, drain('10.244.0.2', 12, 3)),
       makeNodeLease('w2', 2, drain('10.244.0.2', 10, 1)),
       makeNodeLease('w3', 2, drain('10.244.0.2', 11, null)),
@@ -242,8 +227,7 @@ describe('a pod that drains', () => {
         ],
       },
     });
-    const overview = formatServices(view(makeNodeLease('w1', 2, drain('10.244.0.2', 12, 3))), nowMs);
-    expect(overview).toContain('1, 1 ending, 3 open');
+    expect(overview).toContain('1, 1 ending, 4 open');
   });
 
   test('before anybody has counted is shown without a number, and one that is ready drains by its weight', () => {

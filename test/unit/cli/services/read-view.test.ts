@@ -1,21 +1,15 @@
 import { describe, test, expect } from '@jest/globals';
-import {
-  makePod,
-  makeService,
-  publish,
-  makeVirtualIp,
-  nowMs,
-} from '../../../support/fakes/service-objects.ts';
+import { makePod, makeService, nowMs } from '../../../support/fakes/service-objects.ts';
 import type { Pod } from '../../../../lib/api/endpoints.ts';
 import {
   makeElection,
-  makeObjects,
-  makeSlice,
+  makeServed,
+  toDetails,
   makeEarly,
   makeNodeLease,
   ago,
 } from '../../../support/fakes/service-view.ts';
-import { viewServices, selectPodsOf } from '../../../../cli/services/read-view.ts';
+import { selectPodsOf } from '../../../../cli/services/read-view.ts';
 import { formatServices, formatService } from '../../../../cli/screens/services.ts';
 import { formatServiceJson } from '../../../../cli/commands/services.ts';
 
@@ -28,33 +22,24 @@ describe('a pod that waits for its gate', () => {
     earlyslices: string,
     { pods = [] as Pod[], early = [1, 2, 4], election = makeElection() } = {},
   ) => {
-    const objects = makeObjects({
-      pods,
-      services: [makeService('default/x', { status: publish('10.0.9.10') })],
-      virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
-      slices: [
-        makeSlice('default/x', [
+    const programmed = { virtualips: '20', services: '10', endpointslices: '10', earlyslices };
+    const details = toDetails(
+      makeServed(
+        [
           ['ready', 'w1'],
           ['not ready', 'w2'],
           ['not ready', 'w2'],
           ['serving', 'w2'],
-        ]),
-      ],
-      earlySlices: early.length === 0 ? [] : [makeEarly('default/x', early, '30')],
-      leases: [
-        election,
-        makeNodeLease('w1', 2, {
-          seats: ['pool/0'],
-          programmed: { virtualips: '20', services: '10', endpointslices: '10', earlyslices },
-        }),
-      ],
-    });
-    const view = viewServices(objects, nowMs);
-    const [service] = view.services;
-    if (service === undefined) throw new Error('there is one');
-    const details = { view, service, events: [] };
+        ],
+        {
+          pods,
+          earlySlices: early.length === 0 ? [] : [makeEarly('default/x', early, '30')],
+          leases: [election, makeNodeLease('w1', 2, { seats: ['pool/0'], programmed })],
+        },
+      ),
+    );
     return {
-      list: formatServices(view, nowMs),
+      list: formatServices(details.view, nowMs),
       text: formatService(details, nowMs),
       json: formatServiceJson(details),
     };
@@ -67,16 +52,9 @@ describe('a pod that waits for its gate', () => {
     expect(text).toMatch(/10\.244\.0\.3 +8080 +w2 +not ready\n/);
     expect(text.match(/gate/g)).toHaveLength(1);
     expect(list).toMatch(/^10\.244\.0\.2 of default\/x waits for its readiness gate$/m);
+    const endpoints = [false, true, false, false].map((waitingForGate) => ({ waitingForGate }));
     expect(JSON.parse(json)).toMatchObject({
-      service: {
-        pods: { notReady: 2, waitingForGates: 1 },
-        endpoints: [
-          { waitingForGate: false },
-          { waitingForGate: true },
-          { waitingForGate: false },
-          { waitingForGate: false },
-        ],
-      },
+      service: { pods: { notReady: 2, waitingForGates: 1 }, endpoints },
     });
   });
 

@@ -22,22 +22,16 @@ const findServer = async (KUBECONFIG: string | undefined, kubeconfig: string | n
   return (await findClusterRoute(config, 'services', { KUBECONFIG }).choose()).access.host;
 };
 
-test('KUBECONFIG names the credentials: the first file of its list that exists', async () => {
+test('KUBECONFIG names the credentials: the first file of its list that exists, after --kubeconfig', async () => {
   expect(await findServer(first)).toBe('first.example');
   expect(await findServer(`${missing}::${second}:${first}`)).toBe('second.example');
-});
-
-test('--kubeconfig comes before KUBECONFIG', async () => {
   expect(await findServer(first, second)).toBe('second.example');
   expect(await findServer(missing, second)).toBe('second.example');
 });
 
-test('a list without a file that exists is an error that names it', async () => {
+test('a list without a file that exists is an error that names it, and an empty one counts as none', async () => {
   const asked = findServer('/a:/b.conf:/');
   await expect(asked).rejects.toMatchObject({ code: 'API_CREDENTIALS_INVALID' });
   await expect(asked).rejects.toThrow('KUBECONFIG is /a:/b.conf');
-});
-
-test('an empty one counts as none', async () => {
   await expect(findServer('')).rejects.toThrow('has no credentials for it. Example: vipnat services');
 });

@@ -11,6 +11,7 @@ import {
   makeSlice,
   makeNodeLease,
   makeObjects,
+  makeServed,
   makeElection,
   makeEarly,
 } from '../../../support/fakes/service-view.ts';
@@ -95,11 +96,8 @@ function judge(parts: Partial<ServiceObjects>) {
 
 describe('a Service', () => {
   test('works where its status has the address, one node holds it, and a pod is ready', () => {
-    const condition = {
-      status: 'True',
-      reason: 'Ready',
-      message: '10.0.9.10: all nodes of the pool serve it.',
-    };
+    const message = '10.0.9.10: all nodes of the pool serve it.';
+    const condition = { status: 'True', reason: 'Ready', message };
     const services = [withCondition(condition, publish('10.0.9.10'))];
     expect(judge({ ...works, services })).toMatchObject({
       ...{ state: 'ready', reason: 'Ready', why: null, since: ago(120), isTrouble: false },
@@ -157,13 +155,9 @@ describe('a Service', () => {
     expect(judge({ services: [ending], devices: [edge] })).toMatchObject({
       ...{ state: 'leaving', why: 'the device edge gives it up', isTrouble: false },
     });
-    const condition = {
-      type: 'vipnat.io/AddressReady',
-      status: 'False',
-      reason: 'NoDevice',
-      message: 'No edge.',
-    };
-    const stuck = makeDeviceService(key, 'edge', { metadata, status: { conditions: [condition] } });
+    const said = { status: 'False', reason: 'NoDevice', message: 'No edge.' };
+    const conditions = [{ type: 'vipnat.io/AddressReady', ...said }];
+    const stuck = makeDeviceService(key, 'edge', { metadata, status: { conditions } });
     expect(judge({ services: [stuck] })).toMatchObject({ state: 'leaving', why: 'No edge' });
   });
 
@@ -231,23 +225,18 @@ function makeWaiting(name: string, seconds: number, address = '10.244.0.2') {
 }
 
 async function tellOf(pods: ServiceObjects['pods'], parts: Partial<ServiceObjects> = {}) {
-  const given = {
-    services: [makeService('default/x', { status: publish('10.0.9.10') })],
-    virtualIps: [makeVirtualIp('10.0.9.10', ['default/x'])],
-    slices: [
-      makeSlice('default/x', [
-        ['ready', 'w1'],
-        ['not ready', 'w2'],
-      ]),
+  const given = makeServed(
+    [
+      ['ready', 'w1'],
+      ['not ready', 'w2'],
     ],
-    earlySlices: [makeEarly('default/x', [2], '30')],
-    leases: [
-      makeElection(),
-      makeNodeLease('w1', 2, { seats: ['pool/0'], programmed: { earlyslices: '29' } }),
-    ],
-    ...parts,
-  };
-  const gateWaits = { value: listGateWaits(makeObjects(given), pods, nowMs) };
+    {
+      earlySlices: [makeEarly('default/x', [2], '30')],
+      leases: [makeElection(), w1({ programmed: { earlyslices: '29' } })],
+      ...parts,
+    },
+  );
+  const gateWaits = { value: listGateWaits(given, pods, nowMs) };
   const cluster = { value: makeCluster(given) };
   const all = await tellServices(wellBut({ cluster, poolUsers: { value: new Map() }, gateWaits }));
   return all.filter(({ code, level }) => code === 'pod-waits-for-gate' && level !== 'ok');
