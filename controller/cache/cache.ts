@@ -31,13 +31,9 @@ import {
   ExclusionStore,
   Reservations,
   type ReservedRange,
-  listOfService,
-  listOfNode,
-  listOfServiceCidr,
-  listOfApiservers,
+  sourceToReserved,
   listApiVrids,
   listOfReport,
-  listOfDevice,
 } from './pools.ts';
 import {
   listFirstLabel,
@@ -196,8 +192,7 @@ export class Cache {
       if (isAskedBefore === true) news.add(kind, toKeys?.(change, this.#known) ?? []);
     put(objects, key, after);
     this.#index(source, change);
-    const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
-    derive?.(change);
+    this.#follow(source, change);
     this.#notify(news, watches, change);
     for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
     this.#changedPools = [];
@@ -293,14 +288,21 @@ export class Cache {
     }
   }
 
-  /** What follows from a change, besides indexes. */
+  #follow<S extends keyof Objects>(source: S, change: Change<Objects[S]>): void {
+    const { key, after } = change;
+    const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
+    derive?.(change);
+    const list: ((object: Objects[S]) => readonly ReservedRange[]) | undefined = sourceToReserved[source];
+    if (list !== undefined) this.#reserve(`${source}/${key}`, after === null ? [] : list(after));
+  }
+
+  /** What follows from a change, besides indexes, and what is reserved. */
   readonly #derive: { readonly [S in keyof Objects]?: (change: Change<Objects[S]>) => void } = {
     services: (change) => {
       const { settings } = this.#known;
       const [old, now] = listBoth(change, (service) => listRequested(service, settings.isDefaultClass));
       this.#selection.changeService(change);
       this.#changedPools = this.#exclusions.changeService(change, old, now);
-      this.#reserve(`Service/${change.key}`, listOfService(change.after));
       const touched = listBoth(change, (service) => [
         ...listPublishedTexts(service),
         ...listAsked(service, settings),
@@ -325,15 +327,8 @@ export class Cache {
     namespaces: (change) => {
       if (isNews(change, ({ metadata }) => metadata.labels)) this.#exclusions.reset();
     },
-    nodes: ({ key, before, after }) => {
-      this.#reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
-      if (isNews({ key, before, after }, ({ metadata }) => metadata.labels)) this.#areJudgedAgain = true;
-    },
-    serviceCidrs: ({ key, after }) => {
-      this.#reserve(`ServiceCIDR/${key}`, listOfServiceCidr(after));
-    },
-    apiservers: ({ key, after }) => {
-      this.#reserve(`EndpointSlice/${key}`, listOfApiservers(after));
+    nodes: (change) => {
+      if (isNews(change, ({ metadata }) => metadata.labels)) this.#areJudgedAgain = true;
     },
     pods: (change) => {
       this.#selection.changePod(change);
@@ -359,7 +354,6 @@ export class Cache {
       this.#reserveOfNode(key);
     },
     devices: ({ key, after }) => {
-      this.#reserve(`LoadBalancerDevice/${key}`, listOfDevice(after));
       this.#deviceAddresses.changeDevice(key, after);
     },
     deviceBalancers: (change) => {

@@ -344,6 +344,9 @@ export interface PoolRefusal {
   readonly message: string;
 }
 
+/** Of a pool that is gone, or whose own cannot be read. */
+export const defaultReuseMs = 60_000;
+
 /** A pool as it is used. */
 export interface JudgedPool {
   readonly pool: AddressPool;
