@@ -88,10 +88,7 @@ function writePortErrors(service: Service, held: readonly Allocation[], view: Cl
 
 type PortStatus = NonNullable<Ingress['ports']>[number];
 
-interface Unsupported {
-  readonly protocol: string;
-  readonly node: string;
-}
+type Unsupported = Readonly<Record<'protocol' | 'node', string>>;
 
 /** By what living nodes report that may hold the addresses. */
 function listUnsupported(held: readonly Allocation[], { pools, livingReports }: ClusterView): Unsupported[] {
