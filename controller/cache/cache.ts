@@ -133,12 +133,11 @@ export class Cache {
   readonly #selection: Selection;
   readonly #sliceToSince = new Map<string, ReadonlyMap<string, string>>();
   readonly #lost = new Map<string, VirtualIp>();
-  readonly #nameToGenerationMs = new Map<string, number>();
-  readonly #nameToGenerationVersion = new Map<string, string>();
+  readonly #nameToGeneration = new Map<string, Generation>();
   /** The date of the last `view`. */
   #viewedMs = -Infinity;
-  /** VirtualIPs whose wanted state has changed since the last `view`. */
-  readonly #fresh = new Set<string>();
+  /** Those that have come since the last `view`. */
+  readonly #fresh = new Set<Generation>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
   readonly #exclusions: ExclusionStore;
   readonly #deviceAddresses: DeviceAddresses;
@@ -241,12 +240,11 @@ export class Cache {
     this.#candidates ??= new CandidateNodes(this.#known, this.#progress, this.#overdue);
     this.#noteDate(nowMs);
     this.#deviceAddresses.noteDate(nowMs);
-    for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
+    for (const generation of this.#fresh) generation.sinceMs = nowMs;
     this.#fresh.clear();
     return {
       ...this.#known,
-      generationMs: this.#nameToGenerationMs,
-      generationVersions: this.#nameToGenerationVersion,
+      generations: this.#nameToGeneration,
       candidates: this.#candidates,
       exclusions: this.#exclusions,
       exhausted: this.#exhausted,
@@ -260,17 +258,17 @@ export class Cache {
   /** Somebody has set the date back: nothing has happened later than now. */
   #noteDate(nowMs: number): void {
     if (nowMs < this.#viewedMs)
-      for (const [name, ms] of this.#nameToGenerationMs)
-        this.#nameToGenerationMs.set(name, Math.min(ms, nowMs));
+      for (const generation of this.#nameToGeneration.values())
+        generation.sinceMs = Math.min(generation.sinceMs, nowMs);
     this.#viewedMs = nowMs;
   }
 
   /** A VirtualIP is wanted otherwise than before. */
   #noteGeneration(name: string, virtualIp: VirtualIp | null): void {
-    this.#nameToGenerationMs.delete(name);
-    put(this.#nameToGenerationVersion, name, virtualIp?.metadata.resourceVersion ?? null);
-    if (virtualIp === null) this.#fresh.delete(name);
-    else this.#fresh.add(name);
+    const version = virtualIp?.metadata.resourceVersion;
+    const generation = version === undefined ? null : { version, sinceMs: Infinity };
+    put(this.#nameToGeneration, name, generation);
+    if (generation !== null) this.#fresh.add(generation);
   }
 
   #hasVirtualIp(text: string): boolean {
@@ -422,12 +420,16 @@ export class Cache {
   }
 }
 
+/** A VirtualIP as it is wanted: the version that was received first, and when it was first viewed, as milliseconds since 1970. */
+interface Generation {
+  readonly version: string;
+  sinceMs: number;
+}
+
 /** All that steps are decided from. See `Cache`. */
 export interface ClusterView extends Known {
-  /** VirtualIPs to when they were first viewed as they are now wanted, as milliseconds since 1970. */
-  readonly generationMs: ReadonlyMap<string, number>;
-  /** VirtualIPs to the version that was received first of what is now wanted of them. */
-  readonly generationVersions: ReadonlyMap<string, string>;
+  /** VirtualIPs to what is now wanted of them. */
+  readonly generations: ReadonlyMap<string, Readonly<Generation>>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */

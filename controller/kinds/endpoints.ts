@@ -264,10 +264,7 @@ export const earlySliceKind: Kind = {
   mayRepeat: true,
 };
 
-/**
- * The next step of a Service's early EndpointSlices: those that are there get their endpoints, then others are made, then those that have
- * none go. A Service that is not served has none.
- */
+/** The next step of a Service's early EndpointSlices. A Service that is not served has none. */
 function nextEarlySlicesStep(key: string, view: ClusterView): Step {
   // In the order of their names. One that is being deleted is not there.
   const names = [...(view.serviceToSlices.get(key) ?? [])].sort();

@@ -78,10 +78,7 @@ function listReported({ before, after }: Change<NodeReport>, known: Known): stri
   return [...inUse.map(toObjectName), ...seats.flatMap((seat) => listSeated(seat, known))];
 }
 
-/**
- * The next step of an address that is given: Services that are gone leave it, those that have left it are struck off, its status says
- * what nodes say. When nobody has it any more it waits, and is deleted then.
- */
+/** The next step of an address that is given. When nobody has it any more it waits, and is deleted then. */
 function nextVirtualIpStep(name: string, view: ClusterView): Step {
   const virtualIp = view.virtualIps.get(name);
   if (virtualIp === undefined) {
