@@ -98,17 +98,14 @@ export class News implements Affected {
     return [...this.#textToKey.values()];
   }
 
-  /** Keys of a kind. */
   add(kind: string, keys: Iterable<string>): void {
     for (const key of keys) this.#textToKey.set(`${kind}/${key}`, { kind, key });
   }
 
-  /** What keys wait for. */
   wake(waits: Iterable<WaitsFor>): void {
     for (const wait of waits) this.wakes.add(wait);
   }
 
-  /** All that these have. */
   join(...others: readonly Affected[]): this {
     for (const { kind, key } of others.flatMap(({ keys }) => keys)) this.add(kind, [key]);
     for (const { wakes } of others) this.wake(wakes);

@@ -332,7 +332,6 @@ export class Selection {
     return { serviceToPods: this.#serviceToPods.map, podToServices: this.#podToServices.map };
   }
 
-  /** A pod has changed. */
   changePod({ key, after }: Change<Pod>): void {
     const known = [...(this.#podToServices.map.get(key) ?? [])];
     this.#link(key, known, after === null ? [] : this.#findServices(after));

@@ -139,11 +139,8 @@ export function compareAge({ metadata: one }: AddressPool, { metadata: other }: 
 
 function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): PoolRefusal | null {
   const { spec, metadata } = pool;
-  if (typeof metadata.deletionTimestamp === 'string')
-    return {
-      reason: 'Deleted',
-      message: 'The pool is being deleted. It stays until no Service has an address of it.',
-    };
+  const stays = 'The pool is being deleted. It stays until no Service has an address of it.';
+  if (typeof metadata.deletionTimestamp === 'string') return { reason: 'Deleted', message: stays };
   const malformed = spec.addresses.find((text) => parseRange(text) === null);
   if (malformed !== undefined) {
     const message = `"${malformed}" is not a range: FIRST-LAST, a CIDR without bits of a host, or one address.`;

@@ -245,7 +245,10 @@ export class Webhook {
       ...options,
       ...{ onStep: log.onStep, onProblem: log.onProblem },
       onPair: (pair) => {
-        this.#take(pair);
+        this.#pair = pair;
+        log.onServes(pair);
+        this.#server.setPair(pair);
+        this.#serve();
       },
     });
     this.#informers = [
@@ -291,13 +294,6 @@ export class Webhook {
   /** Where it listens; null while it does not. */
   get port(): number | null {
     return this.#server.port;
-  }
-
-  #take(pair: ReadPair): void {
-    this.#pair = pair;
-    this.#options.log.onServes(pair);
-    this.#server.setPair(pair);
-    this.#serve();
   }
 
   /** Those of a namespace. Of 100,000 Services, this took 5 to 56 ms on a busy machine. */
