@@ -154,7 +154,6 @@ export class Cache {
   #changedPools: readonly string[] = [];
   #woken: readonly WaitsFor[] = [];
 
-  /** It answers for these kinds. */
   constructor(settings: Settings, kinds: readonly Watcher[]) {
     const judge = this.#judge;
     const found = Object.fromEntries(

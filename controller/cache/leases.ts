@@ -28,7 +28,6 @@ export class NodeLeases {
     return this.#ownReceivedAt === -Infinity ? null : this.#options.clock.now() - this.#ownReceivedAt;
   }
 
-  /** A Lease has changed. */
   change({ key, before, after }: Change<Lease>): Affected {
     if (key.split('/').at(-1) === this.#options.electionLease)
       this.#ownReceivedAt = this.#options.clock.now();
@@ -99,7 +98,6 @@ export class NodeLiveness {
     if (lease !== undefined) lease.msSinceRenewal = Infinity;
   }
 
-  /** The Lease was deleted. */
   forget(node: string): void {
     this.#leases.delete(node);
   }
@@ -122,7 +120,6 @@ export class NodeLiveness {
     return this.isLiving(node) ? null : (this.#leases.get(node)?.renewal ?? null);
   }
 
-  /** Whether a node's Lease lives. */
   isLiving(node: string): boolean {
     const lease = this.#leases.get(node);
     return lease !== undefined && lease.msSinceRenewal <= lease.durationMs;

@@ -219,7 +219,6 @@ export class Reservations<T> {
     return { came: listMissing(after, before), went: listMissing(before, after) };
   }
 
-  /** All of them. */
   *[Symbol.iterator](): Generator<T> {
     for (const values of this.#sourceToValues.values()) yield* values.values();
   }
@@ -248,13 +247,11 @@ export class PoolJudge {
     this.#isOwnRange = isOwnRange;
   }
 
-  /** By their names. */
   get judged(): ReadonlyMap<string, JudgedPool> {
     this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOwnRange);
     return this.#judged;
   }
 
-  /** A pool has changed. */
   reset(): void {
     this.#judged = null;
   }
@@ -297,7 +294,6 @@ interface OfPool {
   readonly requesters: ReadonlyMap<string, readonly string[]>;
   /** See `listAddresses`: a list of its own, as reading only its length is to cost nothing. */
   readonly addresses: readonly string[];
-  /** See `list`. */
   readonly texts: readonly string[];
 }
 

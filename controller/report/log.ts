@@ -14,7 +14,6 @@ import type { CertificateStep, ReadPair } from '../webhook/certificate.ts';
 class FollowLog {
   protected readonly logger: Logger;
   readonly #who: string;
-  /** Kinds of objects that cannot be followed. */
   protected readonly lost = new Set<string>();
   /** What was answered to the last write that was not taken. */
   protected problem = '';
@@ -144,14 +143,12 @@ export class ControllerLog extends FollowLog {
     if (isNotified && regarding !== null) this.#events.record('WriteFailed', `${detail}.`, regarding);
   };
 
-  /** What is written does not stay. */
   readonly onConflict = (key: StepKey, managers: readonly string[], regarding: Regarding | null): void => {
     const message = describeContest(managers);
     this.logger.warn(`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
     if (regarding !== null) this.#events.record('WriteConflict', message, regarding);
   };
 
-  /** A fault of vipnat itself. */
   readonly onError = (key: StepKey, error: unknown): void => {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.logger.error(`${formatKey(key)}: a step failed. vipnat tries again`, {
@@ -221,7 +218,6 @@ export class WebhookLog extends FollowLog {
     this.reportProblem("the webhook's certificate is not as it has to be", detail);
   };
 
-  /** This process serves with a pair from now on. */
   readonly onServes = (pair: ReadPair): void => {
     this.logger.info(`the webhook of this controller has a certificate that ends on ${toDay(pair)}`);
   };

@@ -96,7 +96,6 @@ export type CertificateStep =
   | { readonly step: 'make'; readonly previous: string }
   /** Have the API servers trust these, as PEM. */
   | { readonly step: 'trust'; readonly trusted: string }
-  /** Serve the next pair. */
   | { readonly step: 'serve'; readonly pair: ReadPair; readonly previous: string }
   /** Nothing, for so long or until something changes. */
   | { readonly step: 'wait'; readonly ms: number };
@@ -322,7 +321,6 @@ export interface KeeperOptions {
   readonly writeMs: () => number;
   /** With which pair to serve from now on. */
   readonly onPair: (pair: ReadPair) => void;
-  /** A step was written. */
   readonly onStep: (step: CertificateStep['step'], pair: ReadPair | null) => void;
   /** It was not, and is tried again. Reported each time. */
   readonly onProblem: (detail: string) => void;
