@@ -56,12 +56,6 @@ export interface Request {
   readonly family: Family;
 }
 
-/** A pool that may give the address, with all that is known besides. */
-interface PoolView {
-  readonly pool: JudgedPool;
-  readonly view: ClusterView;
-}
-
 /** An address that is named: by the Service's owner, or by its own status. It may wait to be given again. */
 export function chooseNamed(
   request: Request,
@@ -72,10 +66,10 @@ export function chooseNamed(
     ranges.some((range) => contains(range, address)),
   );
   if (pool === undefined) return refuse('AddressOutsidePools', describeNoPoolWith(address, request));
-  const problem = findObstacle(request.service, address, { pool, view });
+  const problem = findObstacle(request.service, address, pool, view);
   if (problem !== null) return problem;
   const existing = view.virtualIps.get(toObjectName(address)) ?? null;
-  const kept = existing === null ? null : findFormer(request.service, existing, { pool, view });
+  const kept = existing === null ? null : findFormer(request.service, existing, pool, view);
   if (kept !== null) return refuse('AddressTaken', `${address.text} is taken: ${kept}.`);
   return { address, pool: pool.pool.metadata.name, existing };
 }
@@ -84,7 +78,8 @@ export function chooseNamed(
 function findFormer(
   { metadata: { namespace } }: Service,
   virtualIp: VirtualIp,
-  { pool, view }: PoolView,
+  pool: JudgedPool,
+  view: ClusterView,
 ): string | null {
   const { services, formerNamespaces } = virtualIp.spec;
   if (services.length > 0 || formerNamespaces.length === 0 || formerNamespaces.includes(namespace))
@@ -147,7 +142,7 @@ function chooseShared(
     const address = parseObjectName(name);
     if (existing === undefined || address?.family !== family || existing.spec.services.length === 0) continue;
     const pool = pools.find(({ ranges }) => ranges.some((range) => contains(range, address)));
-    if (pool !== undefined && findObstacle(service, address, { pool, view }) === null)
+    if (pool !== undefined && findObstacle(service, address, pool, view) === null)
       return { address, pool: pool.pool.metadata.name, existing };
   }
   view.exhausted.add(question);
@@ -170,7 +165,7 @@ function searchPool({ service, family }: Request, judged: JudgedPool, view: Clus
   for (const address of walkAddresses(ranges, family, service.metadata.uid)) {
     const existing = view.virtualIps.get(toObjectName(address)) ?? null;
     if (existing !== null && existing.spec.services.length > 0) continue;
-    if (findObstacle(service, address, { pool: judged, view }) !== null) continue;
+    if (findObstacle(service, address, judged, view) !== null) continue;
     const choice = { address, pool: pool.metadata.name, existing };
     if (existing === null) return [choice];
     waiting.push(choice);
@@ -183,7 +178,8 @@ function searchPool({ service, family }: Request, judged: JudgedPool, view: Clus
 function findObstacle(
   service: Service,
   address: Address,
-  { pool, view }: PoolView,
+  pool: JudgedPool,
+  view: ClusterView,
 ): AllocationProblem | null {
   const { namespace, name } = service.metadata;
   const own = `${namespace}/${name}`;
@@ -198,14 +194,15 @@ function findObstacle(
   if (requester !== null) return taken(`${requester} names it in its specification`);
   if (lost !== undefined && !listUsers(lost).includes(own))
     return taken('its VirtualIP was deleted, and is made again');
-  return existing === undefined ? null : findObstacleOf(existing, service, { pool, view });
+  return existing === undefined ? null : findObstacleOf(existing, service, pool, view);
 }
 
 /** The same of its VirtualIP. */
 function findObstacleOf(
   existing: VirtualIp,
   service: Service,
-  { pool, view }: PoolView,
+  pool: JudgedPool,
+  view: ClusterView,
 ): AllocationProblem | null {
   const text = parseObjectName(existing.metadata.name)?.text ?? existing.metadata.name;
   const taken = (why: string) => refuse('AddressTaken', `${text} is taken: ${why}.`);
@@ -215,7 +212,7 @@ function findObstacleOf(
   const formerUser = existing.spec.leaving.find((each) => each.uid !== service.metadata.uid);
   if (formerUser !== undefined)
     return taken(describeFormerUser(formerUser, listUnresponsiveOwners(existing, view)));
-  const problem = findShareProblem(service, existing, { pool, view });
+  const problem = findShareProblem(service, existing, pool, view);
   return problem === null ? null : taken(problem);
 }
 
@@ -259,7 +256,8 @@ function describeNoPool({ requests, family }: Request): string {
 function findShareProblem(
   service: Service,
   { spec }: VirtualIp,
-  { pool: { pool }, view }: PoolView,
+  { pool }: JudgedPool,
+  view: ClusterView,
 ): string | null {
   const { shareKey } = readRequests(service);
   for (const { namespace, name } of spec.services) {

@@ -221,13 +221,9 @@ function chooseNode(
   order: ReadonlySet<string>,
   nodeToCount: ReadonlyMap<string, number>,
 ): string {
-  let [chosen, least] = ['', Infinity];
-  for (const node of ranked) {
-    const count = order.has(node) ? Infinity : (nodeToCount.get(node) ?? 0);
-    if (count < least) [chosen, least] = [node, count];
-    if (least === 0) break;
-  }
-  return chosen;
+  const count = (node: string) => nodeToCount.get(node) ?? 0;
+  const left = ranked.filter((node) => !order.has(node));
+  return left.sort((one, other) => count(one) - count(other))[0] ?? '';
 }
 
 /** The index of the seat that an address of a pool gets: one of its family, by its text. */

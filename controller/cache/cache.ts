@@ -31,13 +31,9 @@ import {
   ExclusionStore,
   Reservations,
   type ReservedRange,
-  listOfService,
-  listOfNode,
-  listOfServiceCidr,
-  listOfApiservers,
+  sourceToReserved,
   listApiVrids,
   listOfReport,
-  listOfDevice,
 } from './pools.ts';
 import {
   listFirstLabel,
@@ -137,12 +133,11 @@ export class Cache {
   readonly #selection: Selection;
   readonly #sliceToSince = new Map<string, ReadonlyMap<string, string>>();
   readonly #lost = new Map<string, VirtualIp>();
-  readonly #nameToGenerationMs = new Map<string, number>();
-  readonly #nameToGenerationVersion = new Map<string, string>();
+  readonly #nameToGeneration = new Map<string, Generation>();
   /** The date of the last `view`. */
   #viewedMs = -Infinity;
-  /** VirtualIPs whose wanted state has changed since the last `view`. */
-  readonly #fresh = new Set<string>();
+  /** Those that have come since the last `view`. */
+  readonly #fresh = new Set<Generation>();
   readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
   readonly #exclusions: ExclusionStore;
   readonly #deviceAddresses: DeviceAddresses;
@@ -159,7 +154,6 @@ export class Cache {
   #changedPools: readonly string[] = [];
   #woken: readonly WaitsFor[] = [];
 
-  /** It answers for these kinds. */
   constructor(settings: Settings, kinds: readonly Watcher[]) {
     const judge = this.#judge;
     const found = Object.fromEntries(
@@ -196,8 +190,7 @@ export class Cache {
       if (isAskedBefore === true) news.add(kind, toKeys?.(change, this.#known) ?? []);
     put(objects, key, after);
     this.#index(source, change);
-    const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
-    derive?.(change);
+    this.#follow(source, change);
     this.#notify(news, watches, change);
     for (const pool of this.#changedPools) this.#conclude(news, 'exclusions', pool);
     this.#changedPools = [];
@@ -246,12 +239,11 @@ export class Cache {
     this.#candidates ??= new CandidateNodes(this.#known, this.#progress, this.#overdue);
     this.#noteDate(nowMs);
     this.#deviceAddresses.noteDate(nowMs);
-    for (const name of this.#fresh) this.#nameToGenerationMs.set(name, nowMs);
+    for (const generation of this.#fresh) generation.sinceMs = nowMs;
     this.#fresh.clear();
     return {
       ...this.#known,
-      generationMs: this.#nameToGenerationMs,
-      generationVersions: this.#nameToGenerationVersion,
+      generations: this.#nameToGeneration,
       candidates: this.#candidates,
       exclusions: this.#exclusions,
       exhausted: this.#exhausted,
@@ -265,17 +257,17 @@ export class Cache {
   /** Somebody has set the date back: nothing has happened later than now. */
   #noteDate(nowMs: number): void {
     if (nowMs < this.#viewedMs)
-      for (const [name, ms] of this.#nameToGenerationMs)
-        this.#nameToGenerationMs.set(name, Math.min(ms, nowMs));
+      for (const generation of this.#nameToGeneration.values())
+        generation.sinceMs = Math.min(generation.sinceMs, nowMs);
     this.#viewedMs = nowMs;
   }
 
   /** A VirtualIP is wanted otherwise than before. */
   #noteGeneration(name: string, virtualIp: VirtualIp | null): void {
-    this.#nameToGenerationMs.delete(name);
-    put(this.#nameToGenerationVersion, name, virtualIp?.metadata.resourceVersion ?? null);
-    if (virtualIp === null) this.#fresh.delete(name);
-    else this.#fresh.add(name);
+    const version = virtualIp?.metadata.resourceVersion;
+    const generation = version === undefined ? null : { version, sinceMs: Infinity };
+    put(this.#nameToGeneration, name, generation);
+    if (generation !== null) this.#fresh.add(generation);
   }
 
   #hasVirtualIp(text: string): boolean {
@@ -293,14 +285,21 @@ export class Cache {
     }
   }
 
-  /** What follows from a change, besides indexes. */
+  #follow<S extends keyof Objects>(source: S, change: Change<Objects[S]>): void {
+    const { key, after } = change;
+    const derive: ((change: Change<Objects[S]>) => void) | undefined = this.#derive[source];
+    derive?.(change);
+    const list: ((object: Objects[S]) => readonly ReservedRange[]) | undefined = sourceToReserved[source];
+    if (list !== undefined) this.#reserve(`${source}/${key}`, after === null ? [] : list(after));
+  }
+
+  /** What follows from a change, besides indexes, and what is reserved. */
   readonly #derive: { readonly [S in keyof Objects]?: (change: Change<Objects[S]>) => void } = {
     services: (change) => {
       const { settings } = this.#known;
       const [old, now] = listBoth(change, (service) => listRequested(service, settings.isDefaultClass));
       this.#selection.changeService(change);
       this.#changedPools = this.#exclusions.changeService(change, old, now);
-      this.#reserve(`Service/${change.key}`, listOfService(change.after));
       const touched = listBoth(change, (service) => [
         ...listPublishedTexts(service),
         ...listAsked(service, settings),
@@ -325,15 +324,8 @@ export class Cache {
     namespaces: (change) => {
       if (isNews(change, ({ metadata }) => metadata.labels)) this.#exclusions.reset();
     },
-    nodes: ({ key, before, after }) => {
-      this.#reserve(`Node/${key}`, after === null ? [] : listOfNode(after));
-      if (isNews({ key, before, after }, ({ metadata }) => metadata.labels)) this.#areJudgedAgain = true;
-    },
-    serviceCidrs: ({ key, after }) => {
-      this.#reserve(`ServiceCIDR/${key}`, listOfServiceCidr(after));
-    },
-    apiservers: ({ key, after }) => {
-      this.#reserve(`EndpointSlice/${key}`, listOfApiservers(after));
+    nodes: (change) => {
+      if (isNews(change, ({ metadata }) => metadata.labels)) this.#areJudgedAgain = true;
     },
     pods: (change) => {
       this.#selection.changePod(change);
@@ -359,7 +351,6 @@ export class Cache {
       this.#reserveOfNode(key);
     },
     devices: ({ key, after }) => {
-      this.#reserve(`LoadBalancerDevice/${key}`, listOfDevice(after));
       this.#deviceAddresses.changeDevice(key, after);
     },
     deviceBalancers: (change) => {
@@ -428,12 +419,16 @@ export class Cache {
   }
 }
 
+/** A VirtualIP as it is wanted: the version that was received first, and when it was first viewed, as milliseconds since 1970. */
+interface Generation {
+  readonly version: string;
+  sinceMs: number;
+}
+
 /** All that steps are decided from. See `Cache`. */
 export interface ClusterView extends Known {
-  /** VirtualIPs to when they were first viewed as they are now wanted, as milliseconds since 1970. */
-  readonly generationMs: ReadonlyMap<string, number>;
-  /** VirtualIPs to the version that was received first of what is now wanted of them. */
-  readonly generationVersions: ReadonlyMap<string, string>;
+  /** VirtualIPs to what is now wanted of them. */
+  readonly generations: ReadonlyMap<string, Readonly<Generation>>;
   /** What living nodes have programmed, pool by pool. */
   readonly candidates: CandidateNodes;
   /** Addresses that Services name for themselves. */

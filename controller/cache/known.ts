@@ -98,17 +98,14 @@ export class News implements Affected {
     return [...this.#textToKey.values()];
   }
 
-  /** Keys of a kind. */
   add(kind: string, keys: Iterable<string>): void {
     for (const key of keys) this.#textToKey.set(`${kind}/${key}`, { kind, key });
   }
 
-  /** What keys wait for. */
   wake(waits: Iterable<WaitsFor>): void {
     for (const wait of waits) this.wakes.add(wait);
   }
 
-  /** All that these have. */
   join(...others: readonly Affected[]): this {
     for (const { kind, key } of others.flatMap(({ keys }) => keys)) this.add(kind, [key]);
     for (const { wakes } of others) this.wake(wakes);
@@ -343,6 +340,9 @@ export interface PoolRefusal {
     | 'Deleted';
   readonly message: string;
 }
+
+/** Of a pool that is gone, or whose own cannot be read. */
+export const defaultReuseMs = 60_000;
 
 /** A pool as it is used. */
 export interface JudgedPool {

@@ -28,7 +28,6 @@ export class NodeLeases {
     return this.#ownReceivedAt === -Infinity ? null : this.#options.clock.now() - this.#ownReceivedAt;
   }
 
-  /** A Lease has changed. */
   change({ key, before, after }: Change<Lease>): Affected {
     if (key.split('/').at(-1) === this.#options.electionLease)
       this.#ownReceivedAt = this.#options.clock.now();
@@ -83,30 +82,24 @@ const maxTickMs = 2000;
  * that jumps, or of an API that is away. A Lease that is seen for the first time counts as renewed at that moment.
  */
 export class NodeLiveness {
-  readonly #living = new Map<string, { renewal: string; durationMs: number; msSinceRenewal: number }>();
-  /** Of Leases that are over: the last renewal that was received. */
-  readonly #over = new Map<string, string>();
+  /** Of those that are over, the time since the renewal is longer than their duration. */
+  readonly #leases = new Map<string, { renewal: string; durationMs: number; msSinceRenewal: number }>();
   #tickedMs: number | null = null;
 
   /** A Lease as the informer has it. `renewal` differs after each renewal (its `renewTime` as text). */
   renewed(node: string, renewal: string, durationMs: number): void {
-    if (this.#living.get(node)?.renewal === renewal || this.#over.get(node) === renewal) return;
-    this.#over.delete(node);
-    this.#living.set(node, { renewal, durationMs, msSinceRenewal: 0 });
+    if (this.#leases.get(node)?.renewal === renewal) return;
+    this.#leases.set(node, { renewal, durationMs, msSinceRenewal: 0 });
   }
 
   /** The Lease was over before it was received. */
   end(node: string): void {
-    const renewal = this.#living.get(node)?.renewal;
-    if (renewal === undefined) return;
-    this.#living.delete(node);
-    this.#over.set(node, renewal);
+    const lease = this.#leases.get(node);
+    if (lease !== undefined) lease.msSinceRenewal = Infinity;
   }
 
-  /** The Lease was deleted. */
   forget(node: string): void {
-    this.#living.delete(node);
-    this.#over.delete(node);
+    this.#leases.delete(node);
   }
 
   /**
@@ -117,20 +110,19 @@ export class NodeLiveness {
   tick(nowMs: number, isFollowed: boolean): readonly string[] {
     const passedMs = this.#tickedMs === null || !isFollowed ? 0 : Math.min(nowMs - this.#tickedMs, maxTickMs);
     this.#tickedMs = nowMs;
-    for (const lease of this.#living.values()) lease.msSinceRenewal += passedMs;
-    const over = [...this.#living].filter(([, lease]) => lease.msSinceRenewal > lease.durationMs);
-    for (const [node] of over) this.end(node);
-    return over.map(([node]) => node);
+    const living = [...this.#leases.keys()].filter((node) => this.isLiving(node));
+    for (const lease of this.#leases.values()) lease.msSinceRenewal += passedMs;
+    return living.filter((node) => !this.isLiving(node));
   }
 
   /** The last renewal of a Lease that is over; null for any other. */
   getLastRenewal(node: string): string | null {
-    return this.#over.get(node) ?? null;
+    return this.isLiving(node) ? null : (this.#leases.get(node)?.renewal ?? null);
   }
 
-  /** Whether a node's Lease lives. */
   isLiving(node: string): boolean {
-    return this.#living.has(node);
+    const lease = this.#leases.get(node);
+    return lease !== undefined && lease.msSinceRenewal <= lease.durationMs;
   }
 }
 

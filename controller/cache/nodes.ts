@@ -260,18 +260,17 @@ export class CandidateNodes {
 
   /** The living nodes that say something of a seat, an address or a Service; in the order of their names. */
   #listReporters(what: keyof ReportedTexts, text: string): readonly NodeReport[] {
-    return findOrAdd(this.#textToReports, what, () => this.#groupBy(what)).get(text) ?? [];
-  }
-
-  #groupBy(what: keyof ReportedTexts): ReadonlyMap<string, readonly NodeReport[]> {
-    const textToReports = new Map<string, NodeReport[]>();
-    const reports = [...this.#known.livingReports.values()];
-    for (const report of reports.sort((one, other) => (one.node < other.node ? -1 : 1))) {
-      const { [what]: texts = {} } = report;
-      for (const text of new Set(Array.isArray(texts) ? texts : Object.keys(texts)))
-        findOrAdd(textToReports, text, () => []).push(report);
-    }
-    return textToReports;
+    const known = findOrAdd(this.#textToReports, what, () => {
+      const textToReports = new Map<string, NodeReport[]>();
+      const reports = [...this.#known.livingReports.values()];
+      for (const report of reports.sort((one, other) => (one.node < other.node ? -1 : 1))) {
+        const { [what]: texts = {} } = report;
+        for (const each of new Set(Array.isArray(texts) ? texts : Object.keys(texts)))
+          findOrAdd(textToReports, each, () => []).push(report);
+      }
+      return textToReports;
+    });
+    return known.get(text) ?? [];
   }
 
   /** Those of some nodes that may hold a seat. While the pool has no seats, any candidate may. */
@@ -332,7 +331,6 @@ export class Selection {
     return { serviceToPods: this.#serviceToPods.map, podToServices: this.#podToServices.map };
   }
 
-  /** A pod has changed. */
   changePod({ key, after }: Change<Pod>): void {
     const known = [...(this.#podToServices.map.get(key) ?? [])];
     this.#link(key, known, after === null ? [] : this.#findServices(after));

@@ -316,11 +316,7 @@ export class DeviceAddresses {
   /** The namespace for whose Services an address is still kept, if that is another one; null for none. */
   findKeeper(
     text: string,
-    {
-      namespace,
-      reuseMs,
-      nowMs,
-    }: Readonly<Record<'namespace', string> & Record<'reuseMs' | 'nowMs', number>>,
+    { namespace, reuseMs, nowMs }: Readonly<{ namespace: string; reuseMs: number; nowMs: number }>,
   ): string | null {
     const former = this.#textToFormer.get(text);
     if (former === undefined || former.namespace === namespace) return null;

@@ -1,7 +1,5 @@
-import type { Node, ServiceCidr, NodeReport } from '../../lib/api/node.ts';
-import type { LoadBalancerDevice } from '../../lib/api/device.ts';
+import type { NodeReport } from '../../lib/api/node.ts';
 import { type Service, isForUs, parseGoDuration } from '../../lib/api/service.ts';
-import type { EndpointSlice } from '../../lib/kubernetes/client.ts';
 import {
   parseAddress,
   parseRange,
@@ -14,57 +12,50 @@ import {
 } from '../../lib/net.ts';
 import { findVrid } from '../../lib/keepalived/read.ts';
 import type { AddressPool } from '../../lib/api/vipnat.ts';
-import { type JudgedPool, type PoolRefusal, MultiMap, type Known, isNews, listDiffering } from './known.ts';
+import {
+  type Objects,
+  type JudgedPool,
+  type PoolRefusal,
+  MultiMap,
+  type Known,
+  isNews,
+  listDiffering,
+  defaultReuseMs,
+} from './known.ts';
 import { findSelectorProblem, isForService } from '../../lib/api/endpoints.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import { isDeepStrictEqual } from 'node:util';
 
-/** Which addresses objects of the API have for others than vipnat's Services. */
-
-/** A node's own addresses, and those of its pods. */
-export function listOfNode({ metadata: { name }, spec, status }: Node): ReservedRange[] {
-  const own = (status?.addresses ?? []).flatMap(
-    ({ address }) => reserveAddress(address, `the node ${name}`) ?? [],
-  );
-  const ranges = spec?.podCIDRs ?? [spec?.podCIDR ?? ''];
-  return [
-    ...own.map((reserved) => ({ ...reserved, isReported: true as const })),
-    ...ranges.flatMap((text) => reserveRange(text, `the pods of the node ${name}`) ?? []),
-  ];
-}
-
-/** ClusterIPs that Services get. */
-export function listOfServiceCidr(cidr: ServiceCidr | null): ReservedRange[] {
-  if (cidr === null) return [];
-  const owner = `the ServiceCIDR ${cidr.metadata.name}`;
-  return (cidr.spec?.cidrs ?? []).flatMap((text) => reserveRange(text, owner) ?? []);
-}
-
-/** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else says so. */
-export function listOfService(service: Service | null): ReservedRange[] {
-  if (service === null) return [];
-  const { metadata, spec } = service;
-  const owner = `the Service ${metadata.namespace}/${metadata.name}, as its ClusterIP`;
-  const texts = spec.clusterIPs ?? [spec.clusterIP ?? ''];
-  return texts.flatMap((text) => reserveAddress(text, owner) ?? []);
-}
-
-/** Those of apiservers. */
-export function listOfApiservers(slice: EndpointSlice | null): ReservedRange[] {
-  const texts = (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses);
-  return texts.flatMap((text) => reserveAddress(text, 'an apiserver') ?? []);
-}
-
-/** A device's addresses. */
-export function listOfDevice(device: LoadBalancerDevice | null): ReservedRange[] {
-  if (device === null) return [];
-  const owner = `the LoadBalancerDevice ${device.metadata.name}`;
-  return device.spec.addresses.flatMap((text) => reserveRange(text, owner) ?? []);
-}
+/** Which addresses objects of the API have for others than vipnat's Services, by where the objects are known. */
+export const sourceToReserved: {
+  readonly [S in keyof Objects]?: (object: Objects[S]) => readonly ReservedRange[];
+} = {
+  /** A node's own addresses, and those of its pods. */
+  nodes: ({ metadata: { name }, spec, status }) => [
+    ...reserveAddresses(
+      (status?.addresses ?? []).map(({ address }) => address),
+      `the node ${name}`,
+    ).map((reserved) => ({ ...reserved, isReported: true as const })),
+    ...reserveRanges(spec?.podCIDRs ?? [spec?.podCIDR ?? ''], `the pods of the node ${name}`),
+  ],
+  /** ClusterIPs that Services get. */
+  serviceCidrs: ({ metadata, spec }) => reserveRanges(spec?.cidrs ?? [], `the ServiceCIDR ${metadata.name}`),
+  /** ClusterIPs that a Service has: where the API has no ServiceCIDRs, nothing else says so. */
+  services: ({ metadata, spec }) => {
+    const owner = `the Service ${metadata.namespace}/${metadata.name}, as its ClusterIP`;
+    return reserveAddresses(spec.clusterIPs ?? [spec.clusterIP ?? ''], owner);
+  },
+  apiservers: ({ endpoints }) =>
+    reserveAddresses(
+      (endpoints ?? []).flatMap(({ addresses }) => addresses),
+      'an apiserver',
+    ),
+  devices: ({ metadata, spec }) => reserveRanges(spec.addresses, `the LoadBalancerDevice ${metadata.name}`),
+};
 
 /** Virtual IPs of the API that a node's balancer has found in the rules there. */
 export function listOfReport(report: Pick<NodeReport, 'apiVips'> | null): ReservedRange[] {
-  return (report?.apiVips ?? []).flatMap((text) => reserveAddress(text, "the API's virtual IP") ?? []);
+  return reserveAddresses(report?.apiVips ?? [], "the API's virtual IP");
 }
 
 /** Their VRIDs: keepalived of the API's virtual IPs sends adverts with them, unless they got others by hand. */
@@ -89,14 +80,16 @@ export function listRequested(service: Service, isDefaultClass: boolean): string
   return [...new Set(addresses)].slice(0, maxRequested);
 }
 
-function reserveRange(text: string, owner: string): ReservedRange | null {
-  const range = parseRange(text);
-  return range === null ? null : { range, owner };
+function reserveRanges(texts: readonly string[], owner: string): ReservedRange[] {
+  return texts.flatMap((text) => parseRange(text) ?? []).map((range) => ({ range, owner }));
 }
 
-/** One address as a range; null when the text is none. */
-export function reserveAddress(text: string, owner: string): ReservedRange | null {
-  return parseAddress(text) === null ? null : reserveRange(text, owner);
+/** Those of the texts that are one address each, as ranges. */
+export function reserveAddresses(texts: readonly string[], owner: string): ReservedRange[] {
+  return reserveRanges(
+    texts.filter((text) => parseAddress(text) !== null),
+    owner,
+  );
 }
 
 /** Addresses that no pool may give. */
@@ -107,8 +100,6 @@ export interface ReservedRange {
   /** It is one address, and a Node reports it as its own. keepalived may have put it there. */
   readonly isReported?: true;
 }
-
-const defaultReuseMs = 60_000;
 
 /**
  * Judges all pools together. Of two that overlap the younger one is refused. `isOwnRange` says of an address whether a Service has it: a Node that
@@ -148,11 +139,8 @@ export function compareAge({ metadata: one }: AddressPool, { metadata: other }: 
 
 function findOwnProblem(pool: AddressPool, ranges: readonly AddressRange[]): PoolRefusal | null {
   const { spec, metadata } = pool;
-  if (typeof metadata.deletionTimestamp === 'string')
-    return {
-      reason: 'Deleted',
-      message: 'The pool is being deleted. It stays until no Service has an address of it.',
-    };
+  const stays = 'The pool is being deleted. It stays until no Service has an address of it.';
+  if (typeof metadata.deletionTimestamp === 'string') return { reason: 'Deleted', message: stays };
   const malformed = spec.addresses.find((text) => parseRange(text) === null);
   if (malformed !== undefined) {
     const message = `"${malformed}" is not a range: FIRST-LAST, a CIDR without bits of a host, or one address.`;
@@ -231,7 +219,6 @@ export class Reservations<T> {
     return { came: listMissing(after, before), went: listMissing(before, after) };
   }
 
-  /** All of them. */
   *[Symbol.iterator](): Generator<T> {
     for (const values of this.#sourceToValues.values()) yield* values.values();
   }
@@ -260,13 +247,11 @@ export class PoolJudge {
     this.#isOwnRange = isOwnRange;
   }
 
-  /** By their names. */
   get judged(): ReadonlyMap<string, JudgedPool> {
     this.#judged ??= judgePools(this.#pools.values(), this.#reservations, this.#isOwnRange);
     return this.#judged;
   }
 
-  /** A pool has changed. */
   reset(): void {
     this.#judged = null;
   }
@@ -309,7 +294,6 @@ interface OfPool {
   readonly requesters: ReadonlyMap<string, readonly string[]>;
   /** See `listAddresses`: a list of its own, as reading only its length is to cost nothing. */
   readonly addresses: readonly string[];
-  /** See `list`. */
   readonly texts: readonly string[];
 }
 

@@ -125,7 +125,11 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
   const isAble = (node: string) => (view.livingReports.get(node)?.mode ?? 'none') !== 'none';
   const seatHolders = [...view.nodes.values()].filter((node) => mayHold(pool, node));
   const names = seatHolders.map((node) => node.metadata.name).sort();
-  const unable = names.filter((node) => isUnable(view.livingReports.get(node)));
+  const unable = names.filter((node) => {
+    const { mode, programmed = {} } = view.livingReports.get(node) ?? {};
+    // The first report of a new Lease says so, too, and that nothing is programmed.
+    return mode === 'none' && Object.keys(programmed).length > 0;
+  });
   const nodes = dropDrained(dropDrained(names, { drained, seat: null, isAble }), {
     drained: unable.map((node) => ({ node, seat: null })),
     ...{ seat: null, isAble },
@@ -151,11 +155,6 @@ function listSeats({ pool, ranges, refusal }: JudgedPool, view: ClusterView): Se
 function judgeSeatNode(seat: string, report: NodeReport | undefined): 'holds' | 'able' | 'unable' {
   if (report?.seats.includes(seat) === true) return 'holds';
   return (report?.mode ?? 'none') !== 'none' && report?.unheld?.[seat] === undefined ? 'able' : 'unable';
-}
-
-/** Whether a node says that it can serve nobody. The first report of a new Lease says so, too, and that nothing is programmed. */
-function isUnable(report: NodeReport | undefined): boolean {
-  return report?.mode === 'none' && Object.keys(report.programmed).length > 0;
 }
 
 /** Looked up only where a seat may go, or get another VRID. */

@@ -21,7 +21,6 @@ export interface Target {
   readonly published: Allocation | null;
   /** What it has, and is to publish. */
   readonly held: Allocation | null;
-  /** What it is to take. */
   readonly choice: Choice | null;
   readonly problem: AllocationProblem | null;
 }

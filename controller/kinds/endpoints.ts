@@ -18,16 +18,7 @@ import { isNodeReady, readZone } from '../../lib/api/node.ts';
 import { type NodesState, isPrepared, readSince } from '../cache/nodes.ts';
 import { listServicesOfNode, listBoth } from '../cache/known.ts';
 import { isDeleted, isJudged, findReadiness, listPublished, isServed } from '../cache/parts.ts';
-import {
-  type Json,
-  type Kind,
-  type Step,
-  nothing,
-  toStep,
-  createObject,
-  deleteObject,
-  patchMetadata,
-} from '../step.ts';
+import { type Kind, type Step, nothing, toStep, createObject, deleteObject, patchMetadata } from '../step.ts';
 import {
   weightsAnnotation,
   managedByLabel,
@@ -210,7 +201,7 @@ function readGroupText({ addressType, ports }: EarlySlice): string {
   return JSON.stringify([addressType, known]);
 }
 
-function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string): Json {
+function toEndpointFields(endpoints: readonly WantedEndpoint[], namespace: string) {
   return endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => ({
     addresses: [address],
     conditions: { ready, serving, terminating },
@@ -227,16 +218,16 @@ function toWeights(endpoints: readonly WantedEndpoint[]): string | null {
 
 /** Whether a slice has these endpoints, in this order, and their weights. Nobody asks whether one that ends still serves: that is no reason to write. */
 function hasEndpoints(slice: EarlySlice, endpoints: readonly WantedEndpoint[]): boolean {
-  const known = (slice.endpoints ?? []).map(({ addresses, conditions, nodeName, zone, targetRef }) => {
-    const { ready, serving, terminating } = conditions ?? {};
-    const serves = terminating === true || serving;
-    return [addresses, ready, serves, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
-  });
-  const wanted = endpoints.map(({ address, ready, serving, terminating, node, zone, pod }) => {
-    return [[address], ready, terminating || serving, terminating, node, zone, pod.uid];
-  });
+  const wanted = toEndpointFields(endpoints, slice.metadata.namespace);
+  const [known, own] = [slice.endpoints ?? [], wanted].map((all: NonNullable<EarlySlice['endpoints']>) =>
+    all.map(({ addresses, conditions, nodeName, zone, targetRef }) => {
+      const { ready, serving, terminating } = conditions ?? {};
+      const serves = terminating === true || serving;
+      return [addresses, ready, serves, terminating, nodeName ?? null, zone ?? null, targetRef?.uid];
+    }),
+  );
   const weights = slice.metadata.annotations?.[weightsAnnotation] ?? null;
-  return JSON.stringify(known) === JSON.stringify(wanted) && weights === toWeights(endpoints);
+  return JSON.stringify(known) === JSON.stringify(own) && weights === toWeights(endpoints);
 }
 
 /** The early EndpointSlices of Services, by the keys of these. */
@@ -273,10 +264,7 @@ export const earlySliceKind: Kind = {
   mayRepeat: true,
 };
 
-/**
- * The next step of a Service's early EndpointSlices: those that are there get their endpoints, then others are made, then those that have
- * none go. A Service that is not served has none.
- */
+/** The next step of a Service's early EndpointSlices. A Service that is not served has none. */
 function nextEarlySlicesStep(key: string, view: ClusterView): Step {
   // In the order of their names. One that is being deleted is not there.
   const names = [...(view.serviceToSlices.get(key) ?? [])].sort();
@@ -360,11 +348,12 @@ function isHidden({ metadata: { labels } }: EarlySlice): boolean {
 }
 
 function createSlice(service: Service, { created }: SlicesPlan, slices: readonly EarlySlice[]): Step | null {
-  const [first] = created;
+  const [endpoints = []] = created;
+  const [first] = endpoints;
   if (first === undefined) return null;
   const { namespace, name: owner, uid } = service.metadata;
   const name = chooseName(service, new Set(slices.map(({ metadata }) => metadata.name)));
-  const weights = toWeights(first.endpoints);
+  const weights = toWeights(endpoints);
   const labels = { [managedByLabel]: apiGroup, [earlyServiceLabel]: owner, ...hidingLabels };
   const metadata = {
     name,
@@ -374,8 +363,8 @@ function createSlice(service: Service, { created }: SlicesPlan, slices: readonly
   };
   const body = {
     ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata },
-    ...{ addressType: familyToType[first.group.family], ports: first.group.ports },
-    endpoints: toEndpointFields(first.endpoints, namespace),
+    ...{ addressType: familyToType[first.family], ports: first.ports },
+    endpoints: toEndpointFields(endpoints, namespace),
   };
   return toStep(createObject('EndpointSlice', { namespace, name }, body));
 }
@@ -399,8 +388,8 @@ function dropSlice(slices: readonly EarlySlice[], { kept }: SlicesPlan): Step | 
 interface SlicesPlan {
   /** Slices that are there, with their endpoints in the order of the addresses; none for one that is to go. */
   readonly kept: readonly { readonly slice: EarlySlice; readonly endpoints: readonly WantedEndpoint[] }[];
-  /** Slices that are to be made. */
-  readonly created: readonly { readonly group: Group; readonly endpoints: readonly WantedEndpoint[] }[];
+  /** The endpoints of slices that are to be made. */
+  readonly created: readonly (readonly WantedEndpoint[])[];
 }
 
 /** As many as Kubernetes puts into one: a change of one pod writes all of them. */
@@ -425,17 +414,10 @@ function planSlices(wanted: readonly WantedEndpoint[], existing: readonly EarlyS
     const added = take(slice, maxEndpoints - endpoints.length, () => true);
     return { slice, endpoints: sort([...endpoints, ...added]) };
   });
-  const created = [...textToLeft.values()].flatMap((left) => cut(sort([...left])));
+  const created = [...textToLeft.values()].flatMap((left) => [
+    ...Map.groupBy(sort([...left]), (_, index) => Math.floor(index / maxEndpoints)).values(),
+  ]);
   return { kept, created };
-}
-
-function cut(endpoints: readonly WantedEndpoint[]): { group: Group; endpoints: WantedEndpoint[] }[] {
-  const [group] = endpoints;
-  if (group === undefined) return [];
-  return Array.from({ length: Math.ceil(endpoints.length / maxEndpoints) }, (_, index) => ({
-    group,
-    endpoints: endpoints.slice(index * maxEndpoints, (index + 1) * maxEndpoints),
-  }));
 }
 
 /** Pods of the host's network can have one address: then by their names. */

@@ -116,7 +116,6 @@ interface Awaited {
   readonly explain: () => string;
   /** The state as nodes report it later. Absent where news of the Service, its slices or its device are awaited. */
   readonly ask?: (view: ClusterView) => Awaited['state'];
-  /** Who is behind, and the version. */
   readonly listOverdue?: () => readonly (readonly [node: string, version: string])[];
 }
 
@@ -279,7 +278,6 @@ function open(pod: Pod, types: readonly string[], verdict: Verdict, { nowMs }: C
 
 interface DrainTimesPorts {
   readonly clock: Clock;
-  /** All that is known now. */
   readonly view: () => ClusterView;
   /** Called for each pod, once, by its UID. */
   readonly onDrained: (seconds: number, pod: string) => void;
@@ -334,7 +332,6 @@ export class DrainTimes {
     });
   }
 
-  /** Times nothing any more. */
   stop(): void {
     this.#cancel?.();
     this.#uidToEnding.clear();

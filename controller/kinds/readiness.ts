@@ -176,7 +176,7 @@ function findWaiting(allocation: Allocation, view: ClusterView): Remark {
   const free = `Another host answered for ${text} a moment ago.`;
   if (untilMs > view.nowMs) return { reason: 'AddressInUse', message: free, untilMs };
   const { pool } = virtualIp.spec;
-  const sinceMs = view.generationMs.get(virtualIp.metadata.name) ?? 0;
+  const sinceMs = view.generations.get(virtualIp.metadata.name)?.sinceMs ?? 0;
   if (view.candidates.list(pool).length === 0)
     return { ...describeNoNode(pool, text), ...waitFrom(sinceMs, view) };
   const unanswered = isProgrammed(virtualIp) ? findUnanswered(allocation, view) : null;
@@ -264,9 +264,9 @@ const longMs = 10_000;
  */
 function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView) {
   const { text } = address;
-  const { candidates, generationVersions, nowMs } = view;
+  const { candidates, generations, nowMs } = view;
   const { metadata, spec } = virtualIp;
-  const version = generationVersions.get(metadata.name) ?? metadata.resourceVersion;
+  const version = generations.get(metadata.name)?.version ?? metadata.resourceVersion;
   const seatHolders = candidates.listSeatHolders(spec.pool, spec.seat);
   if (seatHolders.some((one) => candidates.hasAnnounced(one, version) && one.unheld?.[text] === undefined))
     return null;
@@ -278,10 +278,10 @@ function findUnanswered({ address, virtualIp }: Allocation, view: ClusterView) {
 }
 
 /** Since when nodes could have put it on an interface, as it is now. */
-function findProgrammedMs({ metadata, status }: VirtualIp, { generationMs, nowMs }: ClusterView): number {
+function findProgrammedMs({ metadata, status }: VirtualIp, { generations, nowMs }: ClusterView): number {
   const programmed = findCondition(status?.conditions ?? [], 'Programmed');
   const programmedMs = toMs(programmed?.lastTransitionTime, nowMs);
-  return Math.min(nowMs, Math.max(generationMs.get(metadata.name) ?? 0, programmedMs));
+  return Math.min(nowMs, Math.max(generations.get(metadata.name)?.sinceMs ?? 0, programmedMs));
 }
 
 /** Nobody answers for a published address: nobody has held its seat for long, or who holds the seat cannot hold the address. */

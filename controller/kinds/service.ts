@@ -88,10 +88,7 @@ function writePortErrors(service: Service, held: readonly Allocation[], view: Cl
 
 type PortStatus = NonNullable<Ingress['ports']>[number];
 
-interface Unsupported {
-  readonly protocol: string;
-  readonly node: string;
-}
+type Unsupported = Readonly<Record<'protocol' | 'node', string>>;
 
 /** By what living nodes report that may hold the addresses. */
 function listUnsupported(held: readonly Allocation[], { pools, livingReports }: ClusterView): Unsupported[] {
@@ -235,11 +232,7 @@ function nextServiceStep(key: string, view: ClusterView): Step {
   return step.does === 'nothing' ? nextDeviceStep(known, view) : step;
 }
 
-/**
- * The next step of a Service that is to have no address of vipnat: it is being deleted, or its type or class is another one. Its
- * addresses are withdrawn, every living node forgets them, its status loses them, the finalizer goes. What others wrote into the
- * status stays, and a Service that we have nothing in is not touched.
- */
+/** It is to have no address of vipnat. What others wrote into the status stays, and a Service that we have nothing in is not touched. */
 function releaseService(service: Service, view: ClusterView): Step {
   const { held, leaving } = findAllocations(service, view);
   const [allocation] = held;
@@ -258,7 +251,7 @@ const reportedMs = 60_000;
 /** After that the condition names the nodes, those that hold no address, too: whoever deletes the Service waits for them. */
 function reportWait(service: Service, leaving: readonly Allocation[], view: ClusterView): Step {
   const texts = leaving.map(({ address }) => address.text).join(', ');
-  const sinceMs = leaving.map(({ virtualIp }) => view.generationMs.get(virtualIp.metadata.name) ?? 0);
+  const sinceMs = leaving.map(({ virtualIp }) => view.generations.get(virtualIp.metadata.name)?.sinceMs ?? 0);
   const untilMs = Math.min(view.nowMs, Math.max(...sinceMs)) + reportedMs;
   const behind = leaving.flatMap(({ virtualIp }) =>
     view.candidates.listNotForgotten(virtualIp.metadata.resourceVersion),
@@ -291,10 +284,7 @@ function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step
   return toStep(patchMetadata('Service', service, { finalizers }), leaving.length === 0 ? null : event);
 }
 
-/**
- * The next step of a Service that is to have addresses: the finalizer, a VirtualIP of each family, its status once nodes have them. An
- * address that another one replaces is served until the other one is.
- */
+/** It is to have addresses. One that another one replaces is served until the other one is. */
 function serveService(service: Service, view: ClusterView): Step {
   const finalizers = addFinalizers(service);
   if (finalizers !== null) return toStep(patchMetadata('Service', service, { finalizers }));

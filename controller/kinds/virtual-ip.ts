@@ -38,7 +38,7 @@ import {
 import { shorten } from '../../lib/text.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { NodeReport } from '../../lib/api/node.ts';
-import { type Known, listDiffering } from '../cache/known.ts';
+import { type Known, listDiffering, defaultReuseMs } from '../cache/known.ts';
 import { parseAddress, toObjectName, parseObjectName } from '../../lib/net.ts';
 import { type ClusterView, findService } from '../cache/cache.ts';
 import { restoreVirtualIp, startLeaving } from './allocations.ts';
@@ -78,13 +78,7 @@ function listReported({ before, after }: Change<NodeReport>, known: Known): stri
   return [...inUse.map(toObjectName), ...seats.flatMap((seat) => listSeated(seat, known))];
 }
 
-/** Of a pool that is gone. */
-const defaultReuseMs = 60_000;
-
-/**
- * The next step of an address that is given: Services that are gone leave it, those that have left it are struck off, its status says
- * what nodes say. When nobody has it any more it waits, and is deleted then.
- */
+/** The next step of an address that is given. When nobody has it any more it waits, and is deleted then. */
 function nextVirtualIpStep(name: string, view: ClusterView): Step {
   const virtualIp = view.virtualIps.get(name);
   if (virtualIp === undefined) {

@@ -14,12 +14,10 @@ import type { CertificateStep, ReadPair } from '../webhook/certificate.ts';
 class FollowLog {
   protected readonly logger: Logger;
   readonly #who: string;
-  /** Kinds of objects that cannot be followed. */
   protected readonly lost = new Set<string>();
   /** What was answered to the last write that was not taken. */
   protected problem = '';
 
-  /** `who` follows them. */
   constructor(logger: Logger, who: string) {
     this.logger = logger;
     this.#who = who;
@@ -32,19 +30,16 @@ class FollowLog {
     this.logger[level](`${what}: ${detail}. vipnat tries again`, { code: 'API_ANSWER_UNEXPECTED' });
   }
 
-  /** A kind of objects cannot be followed. */
   readonly onLost = (kind: string, { code, message }: VipnatError): void => {
     const level = this.lost.has(kind) ? 'debug' : 'warn';
     this.lost.add(kind);
     this.logger[level](`${this.#who} cannot follow ${kind}s: ${message}. It keeps trying`, { code });
   };
 
-  /** An object cannot be read. */
   readonly onUnreadable = (kind: string, unreadable: Unreadable): void => {
     this.logger.warn(describeUnreadable(kind, unreadable), { code: 'API_ANSWER_UNEXPECTED' });
   };
 
-  /** It is followed. */
   readonly onFollowed = (kind: string): void => {
     if (this.lost.delete(kind)) this.logger.info(`${this.#who} follows ${kind}s again`);
     else this.logger.debug(`${this.#who} follows ${kind}s`);
@@ -74,24 +69,20 @@ export class ControllerLog extends FollowLog {
     this.#failures = new ReportedFailures(clock);
   }
 
-  /** This process leads. */
   readonly onElected = (): void => {
     this.logger.info('this controller leads: it reads all objects, then it takes steps');
   };
 
-  /** All objects are known. */
   readonly onBegun = (known: Pick<Known, 'services' | 'virtualIps' | 'pools'>): void => {
     const { services, virtualIps, pools } = known;
     const counts = `${pools.size} pools, ${virtualIps.size} virtual IPs and ${services.size} Services`;
     this.logger.info(`this controller knows ${counts}, and takes steps from now on`);
   };
 
-  /** A pool of the manifest was created. */
   readonly onPoolCreated = (pool: string): void => {
     this.logger.info(`AddressPool/${pool}: created, as the ConfigMap ${firstPools} asks for it`);
   };
 
-  /** A pool of the manifest was there before. */
   readonly onPoolExisting = (pool: string): void => {
     const remedy = `To change its addresses, run: kubectl edit addresspool ${pool}`;
     this.logger.info(
@@ -99,23 +90,19 @@ export class ControllerLog extends FollowLog {
     );
   };
 
-  /** Pools of the manifest could not be created. */
   readonly onPoolsProblem = (detail: string): void => {
     this.reportProblem(`the pools of the ConfigMap ${firstPools} are not created yet`, detail);
   };
 
-  /** It leads no more. */
   readonly onDeposed = (): void => {
     this.lost.clear();
     this.logger.warn('this controller leads no more, and writes nothing: it could not renew its Lease');
   };
 
-  /** Another one leads. */
   readonly onLeader = (leader: string): void => {
     this.logger.info(`${leader} leads. This controller waits`);
   };
 
-  /** The Lease cannot be read or written. */
   readonly onLeaseProblem = ({ outcome, detail }: Readonly<Record<'outcome' | 'detail', string>>): void => {
     const level = this.#isApiAway ? 'debug' : 'warn';
     this.#leaseFailedAt = this.#clock.now();
@@ -127,7 +114,6 @@ export class ControllerLog extends FollowLog {
     return this.#clock.now() - this.#leaseFailedAt < apiAwayMs;
   }
 
-  /** A step is done. */
   readonly onWritten = (key: StepKey, event: StepEvent | null, regarding: Regarding | null): void => {
     this.#failures.end(formatKey(key));
     if (event === null) {
@@ -157,14 +143,12 @@ export class ControllerLog extends FollowLog {
     if (isNotified && regarding !== null) this.#events.record('WriteFailed', `${detail}.`, regarding);
   };
 
-  /** What is written does not stay. */
   readonly onConflict = (key: StepKey, managers: readonly string[], regarding: Regarding | null): void => {
     const message = describeContest(managers);
     this.logger.warn(`${formatKey(key)}: ${message.replace(/\.$/, '')}`);
     if (regarding !== null) this.#events.record('WriteConflict', message, regarding);
   };
 
-  /** A fault of vipnat itself. */
   readonly onError = (key: StepKey, error: unknown): void => {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.logger.error(`${formatKey(key)}: a step failed. vipnat tries again`, {
@@ -207,7 +191,6 @@ class ReportedFailures {
     return isOld;
   }
 
-  /** The row of a key has an end. */
   end(key: string): void {
     this.#keyToReport.delete(key);
   }
@@ -226,28 +209,23 @@ export class WebhookLog extends FollowLog {
     super(logger, 'the webhook');
   }
 
-  /** A step was written. */
   readonly onStep = (step: CertificateStep['step'], pair: ReadPair | null): void => {
     this.problem = '';
     this.logger.info(`${stepToLine[step]}${pair === null ? '' : `. It ends on ${toDay(pair)}`}`);
   };
 
-  /** A step could not be written. */
   readonly onProblem = (detail: string): void => {
     this.reportProblem("the webhook's certificate is not as it has to be", detail);
   };
 
-  /** This process serves with a pair from now on. */
   readonly onServes = (pair: ReadPair): void => {
     this.logger.info(`the webhook of this controller has a certificate that ends on ${toDay(pair)}`);
   };
 
-  /** It cannot have its port. */
   readonly onCannotListen = ({ message, code }: VipnatError): void => {
     this.logger.warn(message, { code });
   };
 
-  /** It has it after all. */
   readonly onListens = (port: number): void => {
     this.logger.info(`the webhook is now served at port ${port}`);
   };

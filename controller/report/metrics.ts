@@ -243,7 +243,6 @@ export interface ControllerState {
   readonly statistics: QueueStatistics | null;
   /** Devices, to how many requests each got since this process leads. */
   readonly deviceCalls: ReadonlyMap<string, number>;
-  /** Objects that cannot be read, and are left out. */
   readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** Writes since the start, by what became of them. */
   readonly writes: ReadonlyMap<Execution['result'], number>;

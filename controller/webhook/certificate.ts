@@ -96,7 +96,6 @@ export type CertificateStep =
   | { readonly step: 'make'; readonly previous: string }
   /** Have the API servers trust these, as PEM. */
   | { readonly step: 'trust'; readonly trusted: string }
-  /** Serve the next pair. */
   | { readonly step: 'serve'; readonly pair: ReadPair; readonly previous: string }
   /** Nothing, for so long or until something changes. */
   | { readonly step: 'wait'; readonly ms: number };
@@ -221,19 +220,15 @@ async function signCertificate(name: string, date: Date, { publicKey, privateKey
   // A positive number of the whole length.
   serial.writeUInt8((serial.readUInt8() & 0x3f) | 0x40);
   const subject = `vipnat-webhook ${serial.toString('hex', 0, 4)}`;
-  const ofName = new x509.RelativeDistinguishedName([
-    new x509.AttributeTypeAndValue({
-      type: '2.5.4.3',
-      value: new x509.AttributeValue({ utf8String: subject }),
-    }),
-  ]);
+  const value = new x509.AttributeValue({ utf8String: subject });
+  const commonName = new x509.AttributeTypeAndValue({ type: '2.5.4.3', value });
+  const ofName = new x509.Name([new x509.RelativeDistinguishedName([commonName])]);
   const algorithm = new x509.AlgorithmIdentifier({ algorithm: signatureAlgorithm });
   const toBeSigned = new x509.TBSCertificate({
     version: x509.Version.v3,
-    serialNumber: toArrayBuffer(serial),
+    serialNumber: Uint8Array.from(serial).buffer,
     signature: algorithm,
-    issuer: new x509.Name([ofName]),
-    subject: new x509.Name([ofName]),
+    ...{ issuer: ofName, subject: ofName },
     validity: new x509.Validity({
       notBefore: new Date(date.getTime() - validMs),
       notAfter: new Date(date.getTime() + validMs),
@@ -248,7 +243,7 @@ async function signCertificate(name: string, date: Date, { publicKey, privateKey
   const certificate = new x509.Certificate({
     tbsCertificate: toBeSigned,
     signatureAlgorithm: algorithm,
-    signatureValue: toArrayBuffer(sign('sha256', bytes, privateKey)),
+    signatureValue: Uint8Array.from(sign('sha256', bytes, privateKey)).buffer,
   });
   return new X509Certificate(Buffer.from(AsnConvert.serialize(certificate))).toString();
 }
@@ -268,10 +263,6 @@ async function toExtensions(name: string) {
     extend(x509.id_ce_extKeyUsage, new x509.ExtendedKeyUsage([x509.id_kp_serverAuth])),
     extend(x509.id_ce_subjectAltName, new x509.SubjectAlternativeName(names)),
   ]);
-}
-
-function toArrayBuffer(bytes: Buffer): ArrayBuffer {
-  return Uint8Array.from(bytes).buffer;
 }
 
 /** Base64 as the API has bytes; what is none is read as far as it goes. */
@@ -330,7 +321,6 @@ export interface KeeperOptions {
   readonly writeMs: () => number;
   /** With which pair to serve from now on. */
   readonly onPair: (pair: ReadPair) => void;
-  /** A step was written. */
   readonly onStep: (step: CertificateStep['step'], pair: ReadPair | null) => void;
   /** It was not, and is tried again. Reported each time. */
   readonly onProblem: (detail: string) => void;

@@ -112,6 +112,19 @@ export class Cluster {
     this.api.create('Node', name, { metadata: { labels }, status: { addresses } });
   }
 
+  /** Nodes that exist and controllers are well again. */
+  mend(): void {
+    for (const node of this.nodes.filter(({ name }) => this.api.list('Node').has(name))) {
+      node.isConnected = true;
+      node.mode = 'direct';
+      if (!node.isRunning) node.start();
+    }
+    for (const controller of this.controllers) {
+      controller.frozen = null;
+      controller.isHeldUp = false;
+    }
+  }
+
   count(what: string): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }

@@ -118,7 +118,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'publishes before an interface has it': {
     decide: believe((world) => ({
       ...world,
-      generationVersions: new Map([...world.virtualIps.keys()].map((name) => [name, '0'])),
+      generations: new Map([...world.generations].map(([name, one]) => [name, { ...one, version: '0' }])),
     })),
     complaint: /^S2: .* which no interface has/,
   },

@@ -30,11 +30,7 @@ export function findLeftovers(cluster: Cluster): string[] {
   if (unserved.length > 0) return unserved;
   const conflicts = findConflicts(cluster, controller);
   cluster.foreignHosts.clear();
-  for (let second = 0; second < restSeconds; second += 1) {
-    if (!settle(cluster, controller)) return ['it does not come to rest'];
-    for (const node of cluster.nodes) node.report();
-    cluster.pass(1000);
-  }
+  if (!rest(cluster, controller, restSeconds)) return ['it does not come to rest'];
   settle(cluster, controller);
   return [
     ...cluster.complaints,
@@ -54,14 +50,8 @@ function heal(cluster: Cluster): SimulatedController {
   for (const controller of cluster.controllers.slice(1)) cluster.kill(controller);
   const [controller = cluster.lead()] = cluster.controllers;
   controller.dateOffsetMs = 0;
-  controller.frozen = null;
-  controller.isHeldUp = false;
-  for (const node of cluster.nodes) {
-    if (!cluster.api.list('Node').has(node.name)) cluster.register(node);
-    node.isConnected = true;
-    node.mode = 'direct';
-    if (!node.isRunning) node.start();
-  }
+  for (const node of cluster.nodes) if (!cluster.api.list('Node').has(node.name)) cluster.register(node);
+  cluster.mend();
   return controller;
 }
 
@@ -69,13 +59,10 @@ function heal(cluster: Cluster): SimulatedController {
 function contest(cluster: Cluster, controller: SimulatedController): string[] {
   const { rewriter } = cluster;
   if (rewriter === null) return [];
-  let served: readonly string[] = [];
-  for (let second = 0; second < contestSeconds; second += 1) {
-    if (!settle(cluster, controller)) return ['S8: it does not come to rest'];
-    for (const node of cluster.nodes) node.report();
-    cluster.pass(1000);
-    if (second === 10) served = listServed(cluster).filter((key) => key !== rewriter.key);
-  }
+  const complaint = ['S8: it does not come to rest'];
+  if (!rest(cluster, controller, 11)) return complaint;
+  const served = listServed(cluster).filter((key) => key !== rewriter.key);
+  if (!rest(cluster, controller, contestSeconds - 11)) return complaint;
   cluster.rewriter = null;
   const now = listServed(cluster);
   return served
@@ -92,17 +79,23 @@ function listServed(cluster: Cluster): string[] {
 
 /** Other hosts have their addresses still: none of these is published for long. */
 function findConflicts(cluster: Cluster, controller: SimulatedController): string[] {
-  for (let second = 0; second < 2; second += 1) {
-    if (!settle(cluster, controller)) return ['it does not come to rest'];
-    for (const node of cluster.nodes) node.report();
-    cluster.pass(1000);
-  }
+  if (!rest(cluster, controller, 2)) return ['it does not come to rest'];
   const services = [...cluster.api.list('Service')].filter(([, service]) => mayBeOurs(service));
   return services.flatMap(([key, service]) =>
     listIps(service)
       .filter((ip) => cluster.foreignHosts.has(ip))
       .map((ip) => `${key} publishes ${ip}, and another host answers for it`),
   );
+}
+
+/** Seconds in which all that can happen does. Answers whether each ends. */
+function rest(cluster: Cluster, controller: SimulatedController, seconds: number): boolean {
+  for (let second = 0; second < seconds; second += 1) {
+    if (!settle(cluster, controller)) return false;
+    for (const node of cluster.nodes) node.report();
+    cluster.pass(1000);
+  }
+  return true;
 }
 
 /** All that can happen now does. Answers whether it ends. */

@@ -150,15 +150,7 @@ const shakeNode: Act = (cluster, random) => {
 
 /** All is well for a while, so that Services get as far as an address. Controllers are faster than nodes, or slower. */
 const recover: Act = (cluster, random) => {
-  for (const node of cluster.nodes.filter(({ name }) => cluster.api.list('Node').has(name))) {
-    node.isConnected = true;
-    node.mode = 'direct';
-    if (!node.isRunning) node.start();
-  }
-  for (const controller of cluster.controllers) {
-    controller.frozen = null;
-    controller.isHeldUp = false;
-  }
+  cluster.mend();
   const rounds = 1 + random.below(12);
   for (let left = rounds; left > 0; left -= 1) {
     busy(cluster, cluster.controllers, 1, random.chance(40) ? cluster.nodes : []);

@@ -1,7 +1,6 @@
 import { test, expect, describe } from '@jest/globals';
 import {
   makePool,
-  makeNamespace,
   makeService,
   nowMs,
   makeVirtualIp,
@@ -12,20 +11,6 @@ import {
 import { decide, getKind } from '../../../support/fakes/service-steps.ts';
 import { type AddressRange, parseRange } from '../../../../lib/net.ts';
 import { countTaken, walkAddresses } from '../../../../controller/allocate/choose-address.ts';
-
-test('a Service of a namespace that the pool does not select keeps no address of the pool back', () => {
-  const pools = [
-    makePool('pool', { addresses: ['10.0.9.10'], namespaceSelector: { matchLabels: { team: 'web' } } }),
-  ];
-  const namespaces = [makeNamespace('apps', { team: 'web' }), makeNamespace('other', {})];
-  const spec = { type: 'ClusterIP', externalIPs: ['10.0.9.10'] };
-  const look = (key: string) => {
-    const services = [makeService('apps/a'), makeService(key, { spec })];
-    return JSON.stringify(decide({ services, pools, namespaces }));
-  };
-  expect(look('other/x')).toContain('AddressAllocated');
-  expect(look('apps/x')).toContain('PoolExhausted');
-});
 
 describe('an address that was given back', () => {
   const named = { metadata: { annotations: { 'vipnat.io/addresses': '10.0.9.20' } } };

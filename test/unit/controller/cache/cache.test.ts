@@ -260,13 +260,10 @@ test('when a VirtualIP was wanted as it is begins anew with another object of it
   const before = makeVirtualIp('10.0.9.10', []);
   const { name } = before.metadata;
   const again = { ...before, metadata: { ...before.metadata, uid: 'another', resourceVersion: '29' } };
-  const look = (ms: number) => {
-    const { generationMs, generationVersions } = cache.view(ms);
-    return [generationMs.get(name), generationVersions.get(name)];
-  };
+  const look = (ms: number) => Object.values(cache.view(ms).generations.get(name) ?? {});
   cache.take('virtualIps', { key: name, after: before });
-  expect(look(nowMs)).toEqual([nowMs, '20']);
+  expect(look(nowMs)).toEqual(['20', nowMs]);
   cache.take('virtualIps', { key: name, after: again });
-  expect(look(nowMs + 1000)).toEqual([nowMs + 1000, '29']);
-  expect(look(nowMs - 3_600_000)).toEqual([nowMs - 3_600_000, '29']);
+  expect(look(nowMs + 1000)).toEqual(['29', nowMs + 1000]);
+  expect(look(nowMs - 3_600_000)).toEqual(['29', nowMs - 3_600_000]);
 });

@@ -1,9 +1,9 @@
-import { reserveAddress, judgePools } from '../../../../controller/cache/pools.ts';
+import { reserveAddresses, judgePools } from '../../../../controller/cache/pools.ts';
 import { makePool } from '../../../support/fakes/service-objects.ts';
 import { describe, test, expect } from '@jest/globals';
 
 function judge(spec: Readonly<Record<string, unknown>>, reserved: readonly string[] = []) {
-  const ranges = reserved.map((text) => reserveAddress(text, 'somebody')).filter((each) => each !== null);
+  const ranges = reserveAddresses(reserved, 'somebody');
   return judgePools([makePool('pool', spec)], ranges).get('pool')?.refusal?.reason ?? null;
 }
 

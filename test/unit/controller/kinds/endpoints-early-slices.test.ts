@@ -11,15 +11,14 @@ test('a pod that waits for its gate is written with its Service as owner, under 
   expect(step).toMatchObject({
     does: 'write',
     write: {
-      method: 'POST',
+      ...{ method: 'POST', kind: 'EndpointSlice', key: 'apps/web-vipnat-6d1f82980b-0' },
       path: '/apis/discovery.k8s.io/v1/namespaces/apps/endpointslices',
-      kind: 'EndpointSlice',
-      key: 'apps/web-vipnat-6d1f82980b-0',
     },
   });
+  const conditions = { ready: true, serving: true, terminating: false };
+  const targetRef = { kind: 'Pod', namespace: 'apps', name: 'p', uid: 'uid of apps/p' };
   expect(readBody(step)).toEqual({
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
+    ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', addressType: 'IPv4' },
     metadata: {
       name: 'web-vipnat-6d1f82980b-0',
       labels: {
@@ -30,16 +29,7 @@ test('a pod that waits for its gate is written with its Service as owner, under 
       },
       ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name: 'web', uid: 'uid of apps/web' }],
     },
-    addressType: 'IPv4',
-    endpoints: [
-      {
-        addresses: ['10.1.0.5'],
-        conditions: { ready: true, serving: true, terminating: false },
-        nodeName: 'w1',
-        zone: 'a',
-        targetRef: { kind: 'Pod', namespace: 'apps', name: 'p', uid: 'uid of apps/p' },
-      },
-    ],
+    endpoints: [{ addresses: ['10.1.0.5'], conditions, nodeName: 'w1', zone: 'a', targetRef }],
     ports: [{ name: '', protocol: 'TCP', port: 80 }],
   });
 });

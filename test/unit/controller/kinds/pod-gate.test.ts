@@ -191,6 +191,7 @@ describe('a gate waits', () => {
     ['has containers that are not ready', are(condition('ContainersReady', 'False')), 'nothing'],
     ['has no conditions', are(), 'nothing'],
     ['has a gate of others', { spec: gates }, 'nothing'],
+    ['has a gate that is open', are(contained, condition(gateType, 'True')), 'nothing'],
     ['is being deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, 'nothing'],
     [
       'has a gate of others that is open',
@@ -202,45 +203,13 @@ describe('a gate waits', () => {
   });
 });
 
-describe('a gate opens', () => {
-  test('with the words of the seed, and changes no condition of others', () => {
-    expect(decide(makePod('apps/p'), { reports: all })).toEqual({
-      does: 'write',
-      event: null,
-      write: {
-        method: 'PATCH',
-        isStrategic: true,
-        path: '/api/v1/namespaces/apps/pods/p/status',
-        kind: 'Pod',
-        key: 'apps/p',
-        confirm: [],
-        body: {
-          metadata: { uid: 'uid of apps/p', resourceVersion: '30' },
-          status: {
-            conditions: [
-              {
-                type: gateType,
-                status: 'True',
-                reason: 'LBHealthy',
-                message: 'LB synced successfully',
-                lastTransitionTime: '2027-01-15T08:00:00Z',
-              },
-            ],
-          },
-        },
-      },
-    });
-  });
-
-  test('once: not again when containers were not ready meanwhile', () => {
-    const conditions = [condition('ContainersReady', 'True'), condition(gateType, 'True')];
-    expect(judge(makePod('apps/p', { status: { conditions } }))).toBe('nothing');
-  });
-});
-
-test('a pod waits for the version that has it, and not for later ones of the same slice', () => {
-  const world = makeGated(makePod('apps/p'), { reports: all });
-  const [slice] = world.earlySlices.values();
-  expect([...(world.sliceToSince.get('apps/web-vipnat-6d1f82980b-0')?.values() ?? [])]).toEqual(['50']);
-  expect(slice?.metadata.resourceVersion).toBe('50');
+test('a gate opens with the words of the seed, and changes no condition of others', () => {
+  const said = { reason: 'LBHealthy', message: 'LB synced successfully' };
+  const opened = { type: gateType, status: 'True', ...said, lastTransitionTime: '2027-01-15T08:00:00Z' };
+  const write = {
+    ...{ method: 'PATCH', isStrategic: true, path: '/api/v1/namespaces/apps/pods/p/status' },
+    ...{ kind: 'Pod', key: 'apps/p', confirm: [] },
+    body: { metadata: { uid: 'uid of apps/p', resourceVersion: '30' }, status: { conditions: [opened] } },
+  };
+  expect(decide(makePod('apps/p'), { reports: all })).toEqual({ does: 'write', event: null, write });
 });
