@@ -21,7 +21,6 @@ const sources = [...productFolders, ...['scripts', 'package.json', 'package-lock
 interface BrokenVipnat {
   /** Its program with its interpreter. */
   readonly command: readonly string[];
-  /** Removes its files. */
   remove(): void;
 }
 

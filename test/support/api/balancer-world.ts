@@ -75,7 +75,6 @@ export class BalancerWorld {
     return this.kernel.scripts.slice(from).filter((script) => script.includes(text));
   }
 
-  /** Starts a life of the balancer. */
   startBalancer(): void {
     const { clock, logger } = this;
     const life = startBalancerLife({
@@ -138,7 +137,6 @@ export class BalancerWorld {
     return this.kernel.listTable('ip vipnat-lb');
   }
 
-  /** Until the kernel has this. */
   async untilPrinted(pattern: RegExp): Promise<void> {
     await this.until(async () => pattern.test(await this.print()), `printed ${pattern.source}`);
   }

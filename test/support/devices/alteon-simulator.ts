@@ -44,7 +44,6 @@ export class AlteonSimulator {
   readonly pace: UnitPace = { applyRequests: 2, saveRequests: 2 };
   readonly units: readonly AlteonUnitSimulation[];
   readonly calls: AlteonCall[] = [];
-  /** Which are active: one, usually. */
   active = new Set([0]);
   /** These end each connection without an answer. */
   readonly unresponsive = new Set<number>();
@@ -100,7 +99,6 @@ export class AlteonSimulator {
     this.active = new Set([...this.units.keys()].filter((at) => !this.active.has(at)));
   }
 
-  /** The unit that is active. */
   get activeUnit(): AlteonUnitSimulation {
     return this.#unit([...this.active][0] ?? 0);
   }

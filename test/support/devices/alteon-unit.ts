@@ -101,7 +101,6 @@ export class AlteonUnitSimulation {
     this.candidate = structuredClone(this.running);
   }
 
-  /** In which state a member works. */
   readMemberState(key: string): number {
     return (
       this.overrides.get(key) ??

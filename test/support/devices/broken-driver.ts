@@ -16,7 +16,6 @@ import { createFakeDriver } from './fake-driver.ts';
 export interface BrokenDriver {
   /** What it does wrong. */
   readonly fault: string;
-  /** The check that is meant for it. */
   readonly check: string;
   /** Of the fake that it drives. */
   readonly capabilities?: Partial<Capabilities>;
@@ -25,7 +24,6 @@ export interface BrokenDriver {
 
 /** What a broken driver is made of. */
 export interface BrokenParts {
-  /** The right one. */
   readonly right: LoadBalancerDriver;
   readonly device: FakeDevice;
   readonly clock: Clock;

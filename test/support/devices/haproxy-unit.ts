@@ -24,7 +24,6 @@ interface HaproxyUnitOptions {
 
 /** A real HAProxy with the files that vipnat prints, in folders of its own. What systemd and keepalived would do, a test does. */
 export class HaproxyUnit {
-  /** keepalived's file. */
   readonly keepalived: string;
   readonly #root: TemporaryFolder;
   readonly #enter: readonly string[];

@@ -7,7 +7,6 @@ export interface DriverExample {
   readonly folder: string;
   /** The module. */
   readonly driver: string;
-  /** The description of its device. */
   readonly description: string;
   /** What the device has, by name. */
   readonly readDevice: () => Readonly<Record<string, string>>;

@@ -114,7 +114,6 @@ export class FakeApiservers implements Apiserver {
     else this.#drained.delete(endpoint);
   }
 
-  /** Whether its host is drained. */
   isDrained(endpoint: string): boolean {
     return this.#drained.has(endpoint);
   }

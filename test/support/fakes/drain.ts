@@ -15,7 +15,6 @@ export class FakeDrain implements Pick<DrainPorts, 'store' | 'rule'> {
   problem: VipnatError | null = null;
   /** How often the rule was read. */
   reads = 0;
-  /** What was written, in order. */
   readonly written: (readonly number[])[] = [];
 
   readonly store = {

@@ -51,7 +51,6 @@ export class EngineWorld {
   shownMs: number | null = 5;
   /** By how much the date is wrong. */
   dateOffsetMs = 0;
-  /** Whether this process leads. */
   isLeading = true;
 
   constructor() {
@@ -114,7 +113,6 @@ export class EngineWorld {
     this.engine.begin();
   }
 
-  /** The Services that have an address. */
   listServed(): string[] {
     return [...this.api.list('Service')]
       .filter(([, { status }]) => JSON.stringify(status ?? {}).includes('"ip"'))

@@ -161,7 +161,6 @@ export class FakeKernel extends FakeAddresses implements Kernel {
     return this.watches.open(onTrigger);
   }
 
-  /** Whether the host forwards. */
   get forwarding(): Forwarding {
     return this.#forwarding;
   }

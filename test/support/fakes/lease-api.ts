@@ -42,7 +42,6 @@ export class LeaseApi {
     return this.#annotations;
   }
 
-  /** How often it was written. */
   get writes(): number {
     return this.#version;
   }

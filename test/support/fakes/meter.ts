@@ -3,7 +3,6 @@ import { type Meter, counted } from '../../../lib/telemetry/metrics.ts';
 /** A meter that tests read. As the real one it refuses labels that a metric does not have, and to count backwards. */
 export class FakeMeter implements Meter {
   readonly #counts = new Map<string, number>();
-  /** All that was timed, in seconds. */
   readonly times: number[] = [];
 
   readonly count: Meter['count'] = (name, labels, amount = 1) => {

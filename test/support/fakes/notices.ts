@@ -9,7 +9,6 @@ export class FakeNotices implements NoticeSource {
     this.#text = (this.#text ?? '') + text;
   }
 
-  /** keepalived ends. */
   end(): void {
     this.#text = null;
   }

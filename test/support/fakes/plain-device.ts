@@ -29,7 +29,6 @@ export class PlainDevice {
   latencyMs = 5;
   foreignChanges: readonly string[] = [];
   isInSync: boolean | null = null;
-  /** Which of its units is active. */
   active = 0;
   /** It says so only when `confirm` does. */
   confirms = false;

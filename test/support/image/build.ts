@@ -17,7 +17,6 @@ export interface BuiltImage {
   readonly store: ImageStore;
   /** As the manifests name it. */
   readonly name: string;
-  /** The file of `--sbom`. */
   readonly sbom: string;
   /** Its line on standard output. */
   readonly report: string;

@@ -134,7 +134,6 @@ export class KubeApi {
     for (const { response } of this.#watchers) response.end();
   }
 
-  /** All connections break. */
   breakConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }

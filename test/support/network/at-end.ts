@@ -49,7 +49,6 @@ export class TemporaryFolder {
     });
   }
 
-  /** Removes it with all that is in it. */
   remove(): void {
     this.#removeNow();
     this.#takeBack();

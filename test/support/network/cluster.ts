@@ -97,7 +97,6 @@ export class Cluster {
     return seat;
   }
 
-  /** A master's apiserver. */
   apiserver(master: string): ApiserverProcess {
     const apiserver = this.#apiservers.get(master);
     if (apiserver === undefined) throw new Error(`no such master: ${master}`);

@@ -5,7 +5,6 @@ import { startChild } from './children.ts';
 
 /** What to run of one or more parts. */
 interface JestTask {
-  /** The Jest projects. */
   readonly projects: readonly string[];
   readonly extent: Extent;
   readonly environment: Readonly<Record<string, string>>;

@@ -62,7 +62,6 @@ export class TestRun {
     return this.#finish();
   }
 
-  /** Ends all that it started. */
   end(): void {
     endChildren();
     this.#components?.end();

@@ -17,7 +17,6 @@ interface TypedLine {
  * files with hostile names. A stand-in named vipnat prints the words that it gets.
  */
 export class CompletingShell {
-  /** The working folder. */
   readonly folder: string;
   readonly #shell: Shell;
   readonly #home = mkdtempSync(join(tmpdir(), 'vipnat-completion-'));

@@ -36,7 +36,6 @@ export function splitWords(line: string): Word[] {
 interface Group {
   readonly name: string;
   readonly known: Options;
-  /** Option to what is printed for it. */
   readonly options: Map<string, string>;
 }
 

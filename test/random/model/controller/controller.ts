@@ -37,7 +37,6 @@ interface InFlight {
   /** What its step says of nodes. */
   readonly overdue: ReadonlyMap<string, string>;
   isConfirmed: boolean;
-  /** The API's version then. */
   confirmedVersion: number;
 }
 

@@ -125,7 +125,6 @@ export class SimulatedNode {
     this.#renewedMs = nowMs();
   }
 
-  /** Time has passed. */
   pass(): void {
     const { nowMs } = this.#around;
     if (this.isRunning && this.#hasListed) this.#aliveUntilMs = nowMs() + aliveMs;

@@ -69,7 +69,6 @@ export class HealthWorld {
     for (const endpoint of endpoints) this.#apiservers.drain(endpoint, isDrained);
   }
 
-  /** Whether its host is drained. */
   isDrained(endpoint: string): boolean {
     return this.#apiservers.isDrained(endpoint);
   }

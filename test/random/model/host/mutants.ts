@@ -7,7 +7,6 @@ import type { Transaction, KernelReading } from '../../../../lib/kernel/port.ts'
 export interface Mutant {
   readonly name: string;
   readonly product: Product;
-  /** A part of the complaint. */
   readonly complaint: string;
 }
 

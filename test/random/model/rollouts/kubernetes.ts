@@ -13,7 +13,6 @@ export interface RunningPod {
   readonly uid: string;
   readonly address: string;
   readonly machine: Machine;
-  /** Whether its process answers. */
   isAnswering: boolean;
   /** When it last changed anything that matters to its connections. */
   changedMs: number;

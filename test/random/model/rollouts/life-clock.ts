@@ -61,7 +61,6 @@ export class LifeClock implements Clock {
     for (const act of held) this.run(act);
   }
 
-  /** `kill -KILL`. */
   kill(): void {
     this.isKilled = true;
     this.#held = [];

@@ -70,7 +70,6 @@ export class Machine {
   #formerOut: ReadonlySet<string> = new Set();
   /** When nodes were last back, by their names: the table has their pods a moment later. */
   readonly #nodeToBackMs = new Map<string, number>();
-  /** The seats that it holds. */
   seats: readonly string[] = [];
 
   constructor(place: MachinePlace) {

@@ -24,7 +24,6 @@ export interface Reply {
 export interface OpenWatch {
   readonly link: Link;
   readonly question: Question;
-  /** Sends a line. */
   readonly send: (line: string) => void;
   /** Ends it in order, or as a connection that breaks. */
   readonly end: (isBroken: boolean) => void;
@@ -66,7 +65,6 @@ export class Link {
     return this.delayMs + (this.#server.delayMs ?? 0);
   }
 
-  /** A route on it. */
   createRoute(): ApiRoute {
     const access: ApiAccess = {
       ...{ origin: 'a test', host: '10.0.9.250', port: 6443, serverName: '10.0.9.250', isInCluster: false },

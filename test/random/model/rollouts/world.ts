@@ -83,7 +83,6 @@ export class World {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 
-  /** One more controller. */
   startController(): ControllerLife {
     const [clock, name] = [new LifeClock(this.clock), `c${(this.#made += 1)}`];
     const link = new Link(clock, this.api);

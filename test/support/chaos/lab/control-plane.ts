@@ -47,7 +47,6 @@ export class ControlPlane {
     this.firewalls = new Map(masterNames.map((name) => [name, new Firewall(lab.machine(name))]));
   }
 
-  /** How the masters stand. */
   get masters(): readonly MasterState[] {
     return this.#masters;
   }

@@ -71,7 +71,6 @@ export class ControlPlane {
     else apiserver.answer(condition);
   }
 
-  /** Removes its files. */
   remove(): void {
     this.#folder.remove();
   }

@@ -57,7 +57,6 @@ export class Tools {
     for (const tool of [...tools, ...helpers]) this.#shims.link(tool);
   }
 
-  /** To be the agent's PATH. */
   get path(): string {
     return this.#shims.onlyPath;
   }
