@@ -41,13 +41,13 @@ export class NodeAddresses {
   readonly #clock: Clock;
   readonly #onChange: () => void;
   #list: readonly string[];
-  readonly #looks: Rounds;
+  readonly #rounds: Rounds;
 
   constructor(given: readonly string[], clock: Clock, onChange: () => void) {
     this.#list = given;
     this.#clock = clock;
     this.#onChange = onChange;
-    this.#looks = new Rounds(clock, this.#look.bind(this), () => pollMs);
+    this.#rounds = new Rounds(clock, this.#sync.bind(this), () => pollMs);
   }
 
   /** One of each family at most, unless more were given. Empty while none is known. */
@@ -65,18 +65,18 @@ export class NodeAddresses {
 
   /** Begins to look, unless addresses were given. Not to be called twice. */
   start(): void {
-    if (this.#list.length === 0) this.#looks.plan(0);
+    if (this.#list.length === 0) this.#rounds.plan(0);
   }
 
   /** Looks no more. */
   stop(): void {
-    void this.#looks.stop();
+    void this.#rounds.stop();
   }
 
-  async #look(): Promise<void> {
+  async #sync(): Promise<void> {
     const found = (await Promise.all(families.map(findSourceAddress))).filter((one) => one !== null);
     // Without a route for a moment the host is where it was.
-    if (this.#looks.isStopped || found.length === 0 || found.join() === this.#list.join()) return;
+    if (this.#rounds.isStopped || found.length === 0 || found.join() === this.#list.join()) return;
     this.#list = found;
     this.#onChange();
   }

@@ -114,7 +114,7 @@ export interface ForwardPorts {
   readonly logger: Logger;
 }
 
-/** Lets connections to Services pass where this host drops them, and names what it cannot overrule. A failure is told once, and tried again. */
+/** Lets connections to Services pass where this host drops them, and names what it cannot overrule. A failure is reported once, and tried again. */
 export class ForwardKeeper {
   readonly #ports: ForwardPorts;
   readonly #reported = new Set<string>();
