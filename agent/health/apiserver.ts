@@ -255,7 +255,7 @@ const limits = {
 
 type Limited = keyof typeof limits;
 
-/** Limits what is sent to one apiserver (I13): ask first. A new prober goes on with what is left. */
+/** Limits what is sent to one apiserver (I13): ask first. A new prober continues with what is left. */
 export class ProbeBudget {
   /** When the last ones were begun, oldest first. */
   readonly #kindToTimes = new Map<Limited, readonly number[]>();
