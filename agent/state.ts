@@ -263,7 +263,7 @@ export interface SavedEndpoints {
   /** Of all families, at least one, each an address that one host can hold. */
   readonly endpoints: readonly Endpoint[];
   /** Previous apiservers of all families, the latest first; none when left out. */
-  readonly former?: readonly Endpoint[] | undefined;
+  readonly former?: readonly Endpoint[];
 }
 
 /** Raised when a reader of the version before would be wrong. */
@@ -297,7 +297,7 @@ export function parseEndpointFile(text: string): SavedEndpoints | string {
   const { savedAt, endpoints, former } = content;
   const odd = [...endpoints, ...(former ?? [])].find((named) => toUsable(named) === null);
   if (odd !== undefined) return `names ${JSON.stringify(odd)}, which cannot be the address of an apiserver`;
-  return { savedAt, endpoints: toEndpoints(endpoints), former: former && toEndpoints(former) };
+  return { savedAt, endpoints: toEndpoints(endpoints), ...(former && { former: toEndpoints(former) }) };
 }
 
 function toEndpoints(texts: readonly string[]): Endpoint[] {

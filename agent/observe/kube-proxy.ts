@@ -88,7 +88,7 @@ const urls = ['http://127.0.0.1:10249/proxyMode', 'http://[::1]:10249/proxyMode'
 /** On loopback an answer takes a millisecond, and one that hangs must not hold up a sync; the longest true one is `nftables`. */
 const modeLimits = { limitMs: 250, maxLength: 64 };
 
-/** The mode as kube-proxy itself reports it (cmd/kube-proxy/app), unchecked; null without an answer. Never throws. */
+/** What kube-proxy answers about its mode (cmd/kube-proxy/app), unchecked; null without an answer. Never throws. */
 export async function askProxyMode(): Promise<string | null> {
   for (const url of urls) {
     const answer = await askLoopback(url, modeLimits);
