@@ -459,26 +459,15 @@ export type NodeEndings = ReadonlyMap<string, NodeEnding>;
 export class NodeStates {
   readonly #own: string;
   readonly #nodeToEnding = new Map<string, NodeEnding>();
-  #zone: string | null = null;
-  #kept: ReadonlySet<string> = new Set();
+  /** The nodes whose pods are to get no new connection, to why. */
+  readonly endings: NodeEndings = this.#nodeToEnding;
+  /** Of this node; null where it has none, or is not known. */
+  zone: string | null = null;
+  /** See `listMissedNodes`. */
+  kept: ReadonlySet<string> = new Set();
 
   constructor(own: string) {
     this.#own = own;
-  }
-
-  /** Of this node; null where it has none, or is not known. */
-  get zone(): string | null {
-    return this.#zone;
-  }
-
-  /** The nodes whose pods are to get no new connection, to why. */
-  get endings(): NodeEndings {
-    return this.#nodeToEnding;
-  }
-
-  /** See `listMissedNodes`. */
-  get kept(): ReadonlySet<string> {
-    return this.#kept;
   }
 
   /** Answers the nodes that end or are kept now, or no more, and whether this node's zone is another one. */
@@ -486,12 +475,12 @@ export class NodeStates {
     changes: readonly Change<FollowedNode>[],
     all: Iterable<FollowedNode>,
   ): { readonly turned: ReadonlySet<string>; readonly isZoneOther: boolean } {
-    const [zone, before] = [this.#zone, this.#kept];
+    const [zone, before] = [this.zone, this.kept];
     const turned = new Set(changes.filter((change) => this.#takeOne(change)).map(({ key }) => key));
-    this.#kept = new Set(listMissedNodes([...all]).map(({ metadata }) => metadata.name));
-    for (const node of [...before, ...this.#kept])
-      if (before.has(node) !== this.#kept.has(node)) turned.add(node);
-    return { turned, isZoneOther: zone !== this.#zone };
+    this.kept = new Set(listMissedNodes([...all]).map(({ metadata }) => metadata.name));
+    for (const node of [...before, ...this.kept])
+      if (before.has(node) !== this.kept.has(node)) turned.add(node);
+    return { turned, isZoneOther: zone !== this.zone };
   }
 
   /** Answers whether it ends now, or ends no more. A node that does not answer after it reported its shutdown is off. */
@@ -499,7 +488,7 @@ export class NodeStates {
     const { zone, ending, isUnresponsive } = after ?? { zone: null, ending: null, isUnresponsive: false };
     const before = this.#nodeToEnding.get(key) ?? null;
     const now = ending ?? (isUnresponsive && before === 'shuts down' ? before : null);
-    if (key === this.#own) this.#zone = zone;
+    if (key === this.#own) this.zone = zone;
     if (now === null) this.#nodeToEnding.delete(key);
     else this.#nodeToEnding.set(key, now);
     return before !== now;

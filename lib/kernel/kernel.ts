@@ -267,14 +267,22 @@ export function createBalancerKernel(): BalancerKernel {
   };
 }
 
+/** nft reads so many within 100 ms. */
+const fewRemembered = 10_000;
+
 /**
  * What `nft -n list table` prints of a table, without the elements of sets that rules fill; empty where there is none. nft 1.0.6 reads these for
- * `-t list table`, too: that takes seconds. Other elements are read without nft, where their types are known.
+ * `-t list table`, too: that takes seconds where they are many. It reads the whole ruleset instead, which does not end where there are many rules,
+ * and others commit all the time. Other elements are read without nft, where their types are known.
  */
 async function listConfiguration(table: string): Promise<string> {
   const [layer = '', name = ''] = table.split(' ');
   const family: Family = layer === familyToNft.ipv6 ? 'ipv6' : 'ipv4';
-  const text = await listNftObject(['ruleset', layer], ['-t'], limitMs);
+  const remembered = await withNetlinkClient('netfilter', (client) => listMemories(client, name));
+  const areFew = [...remembered.values()].every((count) => count !== null && count < fewRemembered);
+  const list = (object: readonly string[], ms: number) => listNftObject(object, ['-t'], ms);
+  const listAlone = () => list(['table', layer, name], limitMs);
+  const text = areFew ? await listAlone() : await list(['ruleset', layer], limitMs / 3).catch(listAlone);
   const [own = ''] = new RegExp(`^table ${table} \\{$[^]*?^\\}\n`, 'm').exec(text) ?? [];
   const parts: string[] = [];
   await withNetlinkClient('netfilter', async (client) => {
