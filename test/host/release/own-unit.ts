@@ -2,7 +2,8 @@ import { expect, test } from '@jest/globals';
 import { type DebianMachine } from './debian-machine.ts';
 
 /** No apiserver runs on the machine, so `check` does not end with 0. */
-export const inSync = "vipnat check | grep --quiet 'rules are in sync'";
+const isInSync = "check | grep --quiet 'rules are in sync'";
+export const inSync = `vipnat ${isInSync}`;
 
 const limitMs = 300_000;
 const unit = '/etc/systemd/system/vipnat.service';
@@ -27,7 +28,7 @@ export function testOwnUnit(machine: () => DebianMachine, install: (file: string
       await print('apt-get purge --yes vipnat');
       expect(await print(showPid)).toBe(agent);
       expect(await print('systemctl is-enabled vipnat; ls /var/lib/vipnat')).toContain('enabled');
-      await print(inSync);
+      await print(`${program} ${isInSync}`);
       await print(`systemctl disable --now vipnat; ${program} cleanup; rm -r /var/lib/vipnat /run/vipnat
         rm ${unit} /etc/tmpfiles.d/vipnat.conf /etc/systemd/system/keepalived.service.d/vipnat.conf ${program}
         systemctl daemon-reload`);
