@@ -5,11 +5,11 @@ import {
   findServicesDrift,
   isSendingOn,
 } from './inspect.ts';
-import type { OptionName, Config } from '../config/options.ts';
+import { type OptionName, type Config, usualRunFolder } from '../config/options.ts';
 import { findRoute, type ApiRoute } from '../lib/kubernetes/route.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { createLogger, type Logger, createPodHeartbeat } from '../lib/telemetry/log.ts';
-import { usualRunFolder, locateSeatFiles } from '../lib/keepalived/write.ts';
+import { locateSeatFiles } from '../lib/keepalived/write.ts';
 import { nameNode, podVariable } from '../config/load.ts';
 import { electionLease } from '../lib/api/vipnat.ts';
 import { createProbeServer } from '../lib/http/pages.ts';

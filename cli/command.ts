@@ -45,7 +45,8 @@ export function listOptions({ row, command }: LoadedCommand, kind = ''): Command
     toOwnOptions(name, flag, heading, kind),
   );
   if (command.configOptions === undefined) return own;
-  return [...own, ...listConfigOptions(listFollowed(command, kind)), fileOption];
+  const followed = command.kinds?.get(kind) ?? command.configOptions;
+  return [...own, ...listConfigOptions(followed, `${row.name} ${kind}`.trim()), fileOption];
 }
 
 /** What `vipnat manifest` can print. */
@@ -59,12 +60,6 @@ export function describeCommand({ row, command }: LoadedCommand): string {
 /** The heading of the options that only this command has. */
 export function nameOwnGroup(name: string): string {
   return `Options of ${name}:`;
-}
-
-/** The options of the configuration that make a difference: to a command without kinds, whose next word is one, all. */
-function listFollowed({ configOptions, kinds }: ConfiguredCommand, kind: string): readonly OptionName[] {
-  if (kinds === undefined && kind !== '') return optionNames;
-  return kinds?.get(kind) ?? configOptions;
 }
 
 function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): CommandOption[] {
@@ -82,8 +77,8 @@ function toOwnOptions(name: string, flag: Flag, heading: string, kind: string): 
   ];
 }
 
-/** In the order of their groups. */
-function listConfigOptions(followed: readonly OptionName[]): CommandOption[] {
+/** In the order of their groups, as the help of the topic lists them. */
+function listConfigOptions(followed: readonly OptionName[], topic: string): CommandOption[] {
   const groupToNames = Map.groupBy(optionNames, (name) => describeOption(name).group);
   const groups = Object.keys(groupToHeading) as (keyof typeof groupToHeading)[];
   return groups.flatMap((group) =>
@@ -93,7 +88,7 @@ function listConfigOptions(followed: readonly OptionName[]): CommandOption[] {
       isList: describeOption(name).isList === true,
       isConfigured: true,
       explain: () => ({
-        ...explainConfigOption(name),
+        ...explainConfigOption(name, topic),
         heading: groupToHeading[group],
         isShown: followed.includes(name),
       }),
@@ -116,11 +111,11 @@ const fileOption: CommandOption = {
 };
 
 /** What help says of an option of the configuration: its term, its meaning with choices and default, and these choices. */
-export function explainConfigOption(name: OptionName): Pick<OptionHelp, 'term' | 'meaning' | 'choices'> {
-  const { meaning, argument } = describeOption(name);
+export function explainConfigOption(name: OptionName, topic = ''): Omit<OptionHelp, 'heading' | 'isShown'> {
+  const { argument, elsewhere = {}, ...general } = describeOption(name);
   const choices = listChoices(name);
   const flag = nameFlag(name);
-  const preset = schema.parse({})[name];
+  const { meaning, preset = schema.parse({})[name] } = { ...general, ...elsewhere[topic] };
   if (choices.length === 0) {
     return { term: `${flag} ${argument}`, meaning: `${meaning}${formatDefault(preset)}`, choices };
   }
@@ -220,7 +215,7 @@ export interface ConfiguredCommand<
   WordsOf extends object = object,
 > extends Shared<FlagsOf, WordsOf> {
   readonly argument?: never;
-  /** The options of the configuration that make a difference to it. */
+  /** The options of the configuration that its help lists: those that make a difference to it. */
   readonly configOptions: readonly OptionName[];
   /** The kinds of what it does, which its first word names, to the options that make a difference to each. */
   readonly kinds?: ReadonlyMap<string, readonly OptionName[]>;
@@ -459,10 +454,8 @@ export function readFlags<Flags extends FlagSet>(
   return { options: Object.fromEntries(options) as OptionsOf<Flags>, problems, unread };
 }
 
-/** The options of the configuration that reading this host depends on: all but what says how the agent is seen. */
-export const hostOptions = optionNames.filter(
-  (name) => !['nodeName', 'runDir', 'listen', 'logFormat'].includes(name),
-);
+/** What a command that tells how this host is lists: it takes the others only to know the configuration, as the agent has it. */
+export const hostOptions = ['vip', 'kubeconfig', 'logLevel'] as const satisfies readonly OptionName[];
 
 /** `--json`. */
 export const json = toggle('print JSON');

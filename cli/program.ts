@@ -21,7 +21,6 @@ import {
   type LoadedCommand,
   type Given,
   readFlags,
-  manifestKinds,
   listOptions,
   describeCommand,
   nameOwnGroup,
@@ -221,7 +220,7 @@ export async function parseCommandLine(
   }
   const loaded = { row, command: await row.load() };
   const args = expandHabits(words, loaded.command);
-  const kind = manifestKinds.find((one) => one === args[1]) ?? '';
+  const kind = loaded.command.words?.choices?.find((one) => one === args[1]) ?? '';
   const isHelp = args.includes('--help') || args.includes('-h');
   const added = addCommand(program, { ...loaded, kind, isHelp }, width);
   const text = parse(program, args, loaded);
@@ -251,8 +250,7 @@ function parse(grammar: Command, args: readonly string[], loaded?: LoadedCommand
 }
 
 /** What help says of options that a command takes in addition to those that it lists. */
-const moreOptions =
-  'Other options of vipnat run have no effect here. You can paste the options of the agent.';
+const moreOptions = 'It also takes the options of the agent: vipnat run --help';
 
 /** A command, and whether its help is asked for: nothing is arranged for nobody. */
 interface CalledCommand extends LoadedCommand {
@@ -305,17 +303,19 @@ function addCommand(program: Command, called: CalledCommand, width: number): Com
 
 function addHelp(added: Command, { row, command, kind }: CalledCommand, width: number): void {
   const { usage = '[options]', help } = command;
-  const text = wrapEpilogue(help, width);
+  const isAbout = (line: string) =>
+    kind === '' || !/^ {2}vipnat /.test(line) || line.split(' ').includes(kind);
+  const text = wrapEpilogue(help.split('\n').filter(isAbout).join('\n'), width);
   added
-    .description(describeCommand({ row, command }))
-    .usage(usage)
+    .description(kind === '' ? describeCommand({ row, command }) : row.summary)
+    .usage(kind === '' ? usage : usage.replace(/^[A-Z]+/, kind))
     .addHelpOption(new Option('-h, --help', 'print this help').helpGroup(nameOwnGroup(row.name)))
-    .addHelpText('after', takesMore(command, kind) ? `${text}\n\n${wrapEpilogue(moreOptions, width)}` : text);
+    .addHelpText('after', takesMore(command) ? `${text}\n\n${wrapEpilogue(moreOptions, width)}` : text);
 }
 
-/** Whether it takes options of the configuration that make no difference to it, so that the agent's can be given. */
-function takesMore(command: ServedCommand, kind: string): boolean {
-  if (command.configOptions === undefined || command.kinds !== undefined || kind !== '') return false;
+/** Whether it takes options of the configuration that its help does not list, so that the agent's can be given. */
+function takesMore(command: ServedCommand): boolean {
+  if (command.configOptions === undefined || command.kinds !== undefined) return false;
   return command.configOptions.length < optionNames.length;
 }
 

@@ -1,7 +1,8 @@
 import type { CommandRow } from './command.ts';
 
 /** What help says of the program as a whole. */
-export const programSummary = "Load-balances a Kubernetes control plane's virtual IP in the kernel.";
+export const programSummary =
+  'Load-balances the virtual IP of a Kubernetes control plane, and Services, in the kernel.';
 
 /** What `vipnat --help` says below the commands. */
 export const programHelp = `

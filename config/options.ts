@@ -246,9 +246,6 @@ function nameKind(input: unknown): string {
 /** `--mode` and its choices, the default first. `auto` chooses by what kube-proxy is seen to do. */
 export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
 
-/** `--method` and its choices, the default first: who gets a new connection; `lc` prefers who has fewer open ones. */
-const methods = ['random', 'lc'] as const;
-
 /** `--proxy-mode` and its choices, the default first: what kube-proxy runs; `auto` finds out, `none` is no kube-proxy. */
 export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
 
@@ -259,12 +256,6 @@ export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisf
 
 /** `--masquerade` and its choices, the default first. */
 export const masquerades = ['own', 'kube-mark', 'none'] as const;
-
-/** `--sysctls` and its choices, the default first: whether forwarding is switched on, or only asked for. */
-const sysctlChoices = ['set', 'check'] as const;
-
-/** `--local-clients` and its choices, the default first: whether this host's own connections to a VIP outlive its move. */
-const localClientChoices = ['keep', 'leave'] as const;
 
 /** `--listen`'s default: this host only, on a port next to those of kubelet (10248, 10250) and kube-proxy (10249, 10256). */
 export const defaultListen: Endpoint = { family: 'ipv4', address: '127.0.0.1', port: 10_268 };
@@ -303,6 +294,8 @@ interface OptionDescription {
   readonly isList?: true;
   /** What it belongs to in help. */
   readonly group: OptionGroup;
+  /** What it is for elsewhere than in the agent, by the command or `manifest KIND`; the default is the agent's unless given. */
+  readonly elsewhere?: Readonly<Record<string, { readonly meaning: string; readonly preset?: string }>>;
 }
 
 /** Groups of options to their headings in help, in the order in which help lists them. */
@@ -316,6 +309,13 @@ export const groupToHeading = {
 } as const;
 
 type OptionGroup = keyof typeof groupToHeading;
+
+/** The folder that balancers take when none is given: not that of the agent, which may run on the same host. */
+export const usualRunFolder = '/run/vipnat-lb';
+
+const unpooled = { meaning: "an address that no pool may have, such as the API's; repeat the flag for more" };
+const ofSeats = { meaning: "the folder of keepalived's files, empty after a boot", preset: usualRunFolder };
+const ofController = { meaning: 'where the controller serves metrics and readiness' };
 
 const descriptions = z.registry<OptionDescription>();
 
@@ -351,12 +351,16 @@ export const schema = z.object({
     meaning: 'a virtual IP to balance; repeat the flag for more; the port is 6443 unless given',
     example: '10.0.0.50:6443',
     isList: true,
+    elsewhere: {
+      ...{ controller: unpooled, 'manifest services': unpooled },
+      cleanup: { meaning: 'remove only the rules of this virtual IP; repeat the flag for more' },
+    },
   }),
   mode: choose('how', modes, 'auto', {
     meaning: 'the balancing mode; auto follows kube-proxy',
     example: 'direct',
   }),
-  method: choose('how', methods, 'random', {
+  method: choose('how', ['random', 'lc'], 'random', {
     meaning: 'who gets new connections: random, or lc, which prefers apiservers with fewer open ones',
     example: 'lc',
   }),
@@ -384,11 +388,11 @@ export const schema = z.object({
     meaning: "which rule rewrites the client's address, vipnat's or kube-proxy's",
     example: 'kube-mark',
   }),
-  sysctls: choose('how', sysctlChoices, 'set', {
+  sysctls: choose('how', ['set', 'check'], 'set', {
     meaning: 'whether to switch IP forwarding on, or only to report that it is off',
     example: 'check',
   }),
-  localClients: choose('how', localClientChoices, 'keep', {
+  localClients: choose('how', ['keep', 'leave'], 'keep', {
     meaning: 'whether connections of this host to a virtual IP survive its move',
     example: 'leave',
   }),
@@ -417,25 +421,31 @@ export const schema = z.object({
   // Null for the host's own, as the kubelet has it.
   nodeName: describe('api', z._default(z.nullable(nodeName), null), {
     argument: 'NAME',
-    meaning: "this node's name in Kubernetes, for events, if it is not the host's name",
+    meaning: "this node's name in Kubernetes, if it is not the host's name",
     example: 'master-1',
   }),
   // Of both folders none may be there yet.
   stateDir: describe('host', z._default(folder, '/var/lib/vipnat'), {
     argument: 'FOLDER',
-    meaning: 'the folder of the state file, which has the last known apiservers',
+    meaning: 'the folder of what is kept over a boot: the last known apiservers, and a drain',
     example: '/srv/vipnat',
   }),
   runDir: describe('host', z._default(folder, '/run/vipnat'), {
     argument: 'FOLDER',
     meaning: "the folder of keepalived's track file, empty after a boot",
     example: '/run/user/vipnat',
+    elsewhere: { balancer: ofSeats, 'manifest services': ofSeats },
   }),
   // The address may be the unspecified one, or none of this host's. Null for nowhere.
   listen: describe('host', z._default(listenAddress, defaultListen), {
     argument: 'ADDR:PORT|off',
     meaning: 'where the agent serves /metrics, /healthz, /readyz and /status',
     example: '0.0.0.0:10268',
+    elsewhere: {
+      balancer: { meaning: 'where the balancer serves metrics and readiness', preset: 'off' },
+      controller: ofController,
+      'manifest services': { ...ofController, preset: '[::]:10268' },
+    },
   }),
   logLevel: choose('log', logLevels, 'info', {
     meaning: 'the lowest level of log lines',

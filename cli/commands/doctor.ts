@@ -194,7 +194,7 @@ the agent nor the API, changes nothing, and lists what it could not check.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 nothing wrong, 1 failed, 2 warnings, 3 failures found, 78 bad configuration.`,
   flags,
-  configOptions: [...hostOptions, 'runDir'],
+  configOptions: hostOptions,
   agentScope: () => 'host',
   check: ({ noVip }) => noVip(hint),
   run: examineHost,

@@ -11,7 +11,6 @@ import {
   type OptionsOf,
   type CommandContext,
   defineCommand,
-  hostOptions,
 } from '../command.ts';
 import { type Family, families } from '../../lib/net.ts';
 import { nameNode } from '../../config/load.ts';
@@ -28,7 +27,7 @@ import { formatProblems, count } from '../output.ts';
 import { toHostAnswer } from '../../agent/report/status.ts';
 import { describeInSync } from '../findings.ts';
 import type { PlannedRules } from '../../agent/main.ts';
-import type { Config, OptionName } from '../../config/options.ts';
+import { type Config, type OptionName, optionNames } from '../../config/options.ts';
 
 /** What the balancer of this host would write now; null where it was not planned. */
 type ServicesPlan = Awaited<ReturnType<typeof planServices>> | null;
@@ -104,7 +103,7 @@ plan changes nothing. Rules go to standard output, all else to standard error.
 If an agent runs here, no option is needed: the command takes the agent's options.
 Exit status: 0 printed or nothing to change, 1 failed, 78 bad configuration.`,
   flags,
-  configOptions: [...hostOptions, 'nodeName'],
+  configOptions: optionNames.filter((name) => !['runDir', 'listen', 'logFormat'].includes(name)),
   agentScope: ({ offline }) => (offline ? null : 'given'),
   check: ({ options: { offline }, config, unreadable, noVip, unfitVips }) => [
     ...noVip(),

@@ -328,7 +328,7 @@ If an agent runs here, no option is needed: the command takes the agent's option
 Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver down,
 78 bad configuration.`,
   flags,
-  configOptions: [...hostOptions, 'nodeName', 'runDir'],
+  configOptions: hostOptions,
   agentScope: () => 'host',
   check: ({ noVip }) => noVip(),
   run: printStatus,

@@ -4,6 +4,8 @@ import {
   toggle,
   json,
   color,
+  forKinds,
+  type Flag,
   type OptionsOf,
   type PlainContext,
   type Words,
@@ -34,22 +36,26 @@ export const deviceFlags = {
     'PATH',
     'a folder with the files username, password and ca.crt, or a file with a line for each (default: two variables)',
   ),
-  balancer: text('FILE', 'for plan: the wanted balancer as YAML'),
-  /** Which unit, from 1 on; null for the only one. */
-  unit: text(
-    'NUMBER',
-    'for configuration: the number of the unit in spec.units, 1 or 2',
-    (given): number | null => (given === undefined ? null : Number(given)),
-  ),
-  /** The names of the checks to run; none for all. */
-  only: list('CHECK', 'for conformance: run this check; repeat the flag for more'),
-  /** At which balancers may listen, three at least; null for any. */
-  ports: text(
-    'PORT,…',
-    'for conformance: three ports at which balancers may listen',
-    (given): readonly number[] | null => (given === undefined ? null : splitList(given).map(Number)),
-  ),
-  removeLeftovers: toggle('for conformance: first remove balancers of an earlier run'),
+  ...forKinds(['', 'plan'], { balancer: text('FILE', 'for plan: the wanted balancer as YAML') }),
+  ...forKinds(['', 'configuration'], {
+    /** Which unit, from 1 on; null for the only one. */
+    unit: text(
+      'NUMBER',
+      'for configuration: the number of the unit in spec.units, 1 or 2',
+      (given): number | null => (given === undefined ? null : Number(given)),
+    ),
+  }),
+  ...forKinds(['', 'conformance'], {
+    /** The names of the checks to run; none for all. */
+    only: list('CHECK', 'for conformance: run this check; repeat the flag for more'),
+    /** At which balancers may listen, three at least; null for any. */
+    ports: text(
+      'PORT,…',
+      'for conformance: three ports at which balancers may listen',
+      (given): readonly number[] | null => (given === undefined ? null : splitList(given).map(Number)),
+    ),
+    removeLeftovers: toggle('for conformance: first remove balancers of an earlier run'),
+  }),
   json,
   color,
 };
@@ -79,15 +85,6 @@ function explainAction(word: string | undefined): string {
   return `${what} ${deviceActions.join(', ')}. Example: vipnat device ${example} --device device.yaml`;
 }
 
-/** Flag to the one action that it is for. */
-const flagToAction = {
-  balancer: 'plan',
-  unit: 'configuration',
-  only: 'conformance',
-  ports: 'conformance',
-  removeLeftovers: 'conformance',
-} as const satisfies Partial<Record<keyof typeof deviceFlags, Action>>;
-
 function findProblems(action: Action, { all }: WordsReading): string[] {
   const [unit, ports] = [all['unit'] as string | undefined, all['ports'] as string | undefined];
   return [
@@ -95,9 +92,10 @@ function findProblems(action: Action, { all }: WordsReading): string[] {
     ...(action === 'plan' && all['balancer'] === undefined
       ? ['plan needs the wanted balancer. Example: --balancer web.yaml']
       : []),
-    ...Object.entries(flagToAction)
-      .filter(([name, only]) => all[name] !== undefined && only !== action)
-      .map(([name, only]) => `${nameFlag(name)} is for vipnat device ${only} only. Leave it out`),
+    ...Object.entries<Flag>(deviceFlags)
+      .map(([name, { kinds = [] }]) => ({ name, only: kinds.at(-1) ?? action }))
+      .filter(({ name, only }) => all[name] !== undefined && only !== action)
+      .map(({ name, only }) => `${nameFlag(name)} is for vipnat device ${only} only. Leave it out`),
     ...(unit === undefined || /^[12]$/.test(unit)
       ? []
       : [`--unit ${quoteText(unit)} is neither 1 nor 2. Example: --unit 1`]),

@@ -6,11 +6,11 @@ import {
   listenAddress,
   defaultListen,
   wholeNumber,
+  usualRunFolder,
 } from '../../config/options.ts';
 import { isGateType, webhookPort, injectionMethods } from '../../lib/api/endpoints.ts';
 import { isDeviceName } from '../../lib/api/device.ts';
 import { parseRange, type Endpoint, formatEndpoint } from '../../lib/net.ts';
-import { usualRunFolder } from '../../lib/keepalived/write.ts';
 import { vrrpFlags, toKeepalivedArguments, checkFolder } from '../keepalived.ts';
 import * as z from 'zod/mini';
 import {

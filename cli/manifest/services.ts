@@ -35,11 +35,10 @@ import {
 } from './rights.ts';
 import { formatFlags, servicesNamespace } from '../command.ts';
 import { firstPools, firstPoolsRanges } from '../../lib/api/vipnat.ts';
-import type { OptionName, Config } from '../../config/options.ts';
+import { type OptionName, type Config, usualRunFolder } from '../../config/options.ts';
 import { webhookPort } from '../../lib/api/endpoints.ts';
 import { toArguments } from '../../config/load.ts';
 import { serviceAccountFolder } from '../../lib/kubernetes/route.ts';
-import { usualRunFolder } from '../../lib/keepalived/write.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 
 /** Everything that gives addresses to Services: objects, controller and balancers with their rights, and a pool where one is asked for. */

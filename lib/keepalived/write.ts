@@ -308,9 +308,6 @@ const seatFileNames = {
 /** Their whole paths. */
 export type SeatFiles = Readonly<typeof seatFileNames>;
 
-/** The folder that is taken when none is given: not that of the agent, which may run on the same host. */
-export const usualRunFolder = '/run/vipnat-lb';
-
 /** Those in the folder of `--run-dir`. */
 export function locateSeatFiles(runDir: string): SeatFiles {
   const paths = Object.entries(seatFileNames).map(([file, name]) => [file, join(runDir, name)]);

@@ -176,8 +176,10 @@ export const toolChecks: Checks = {
   'no-firewall-tool': {
     levels: ['fail'],
     meaning: 'Neither iptables nor nft is in `PATH`.',
-    find: ({ tools }) => {
+    find: ({ tools, rights }) => {
       if (!lacksFirewallTool(tools)) return null;
+      if ('value' in rights && !rights.value.hasNetAdmin)
+        return { unknown: "this user's PATH may lack the folder of these tools" };
       return {
         title: 'neither iptables nor nft is in PATH',
         why: 'vipnat cannot write rules without one of these tools.',

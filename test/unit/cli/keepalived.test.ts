@@ -220,12 +220,12 @@ describe('virtual_router_ids', () => {
       { vrid: ['1,2'] },
       '--vrid has 2 numbers, and there is 1 virtual address (10.0.0.50). Give one for each, in this order',
     ],
+    [
+      { vips: ['10.0.0.255'] },
+      '10.0.0.255 has no virtual router id: its last byte plus one is 256, and the largest is 255. Choose one with --vrid: a number from 1 to 255 that is free on that network',
+    ],
   ])('that clash or do not fit are refused: %j', (node, problem) => {
     expect(problemOf({ host, ...node })).toBe(problem);
-  });
-
-  test('that the last byte does not give ask for --vrid', () => {
-    expect(problemOf({ vips: ['10.0.0.255'] })).toMatch(/--vrid/);
   });
 });
 
@@ -274,15 +274,16 @@ describe('the configuration', () => {
     expect(render()).not.toMatch(/vrrp_sync_group|unicast/);
   });
 
-  test('takes VRRPv3 where adverts need it, and else version 2', () => {
-    expect(render({ advert: '300ms' })).toMatch(/vrrp_version 3\n[^]*advert_int 0.3\n/);
-    expect(render()).toMatch(/vrrp_version 2\n[^]*advert_int 1\n/);
-  });
-
-  test('has what was found out', () => {
-    expect(render({ peers: masters })).toMatch(
+  test.each([
+    ['VRRPv3 where adverts need it', { advert: '300ms' }, /vrrp_version 3\n[^]*advert_int 0.3\n/],
+    ['else version 2', {}, /vrrp_version 2\n[^]*advert_int 1\n/],
+    [
+      'what was found out',
+      { peers: masters },
       / {2}interface eth0\n {2}virtual_router_id 51\n {2}priority 240\n[^]* {2}unicast_src_ip 10.0.0.11\n {2}unicast_peer \{\n {4}10.0.0.12\n {4}10.0.0.9\n {2}\}\n/,
-    );
+    ],
+  ])('has %s', (_, node, words) => {
+    expect(render(node)).toMatch(words);
   });
 });
 
@@ -290,36 +291,6 @@ describe('the configuration', () => {
 type Words = Partial<Record<keyof typeof keepalivedFlags, string | readonly string[]>>;
 
 describe('the switches of vipnat keepalived', () => {
-  test('have defaults', () => {
-    expect(readFlags(keepalivedFlags, {})).toMatchObject({
-      options: { interface: null, peers: [], vrid: [], priority: null, advert: 1000, output: null },
-      problems: [],
-    });
-  });
-
-  test('are read, lists by commas and by repeating', () => {
-    const words = {
-      interface: 'eth0.100',
-      peers: ['10.0.0.11,10.0.0.12', 'FD00::0:11'],
-      vrid: ['51,52', '53'],
-      priority: '254',
-      advert: '0.3s',
-      output: '/etc/keepalived/keepalived.conf',
-    };
-    expect(readFlags(keepalivedFlags, words).options).toEqual({
-      interface: 'eth0.100',
-      peers: [
-        { family: 'ipv4', text: '10.0.0.11' },
-        { family: 'ipv4', text: '10.0.0.12' },
-        { family: 'ipv6', text: 'fd00::11' },
-      ],
-      vrid: [51, 52, 53],
-      priority: 254,
-      advert: 300,
-      output: '/etc/keepalived/keepalived.conf',
-    });
-  });
-
   test('come to arguments that are read as the same', () => {
     const words = { interface: 'eth0', peers: ['10.0.0.11,fd00::11'], vrid: ['51'], priority: '9' };
     for (const given of [{}, { ...words, advert: '0.3s', output: '/x' }, words]) {

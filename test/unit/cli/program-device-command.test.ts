@@ -20,6 +20,14 @@ async function run(action: string, words: readonly string[] = [], onOutput?: (te
   return await runHere(args, {}, onOutput);
 }
 
+/** Another description of the device. */
+function writeDevice(spec: readonly string[]): string {
+  const file = join(example.folder, 'edge.yaml');
+  const head = ['apiVersion: vipnat.io/v1alpha1', 'kind: LoadBalancerDevice', 'metadata: { name: edge }'];
+  writeFileSync(file, [...head, 'spec:', ...spec.map((line) => `  ${line}`)].join('\n'));
+  return file;
+}
+
 const web = () => join(example.folder, 'web.yaml');
 
 /** What the device has of a balancer that the suite or another cluster made. */
@@ -179,14 +187,8 @@ describe('vipnat device', () => {
   test('tells with its code what the driver says of the device', async () => {
     rmSync(join(example.folder, 'device.json'));
     writeFileSync(join(example.folder, 'units'), '');
-    const description = join(example.folder, 'away.yaml');
-    const text = `apiVersion: vipnat.io/v1alpha1
-kind: LoadBalancerDevice
-metadata: { name: edge }
-spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
-`;
-    writeFileSync(description, text);
-    const { exitCode, stderr } = await run('list', ['--device', description]);
+    const away = writeDevice(['cluster: prod', `units: [${join(example.folder, 'units', 'inside')}]`]);
+    const { exitCode, stderr } = await run('list', ['--device', away]);
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(/^vipnat: \[DEVICE_FAILED\] cannot read the device edge: unreachable: ENOTDIR/);
   });
@@ -196,10 +198,8 @@ spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
     writeFileSync(secret, 'username: vipnat\npassword: word\n');
     writeFileSync(web(), readFileSync(web(), 'utf8').replace(/port: \d+/, 'port: 65535'));
     const words = ['--driver', 'alteon', '--credentials', secret, '--balancer', web()];
-    const description = join(example.folder, 'alteon.yaml');
-    const head = 'apiVersion: vipnat.io/v1alpha1\nkind: LoadBalancerDevice\nmetadata: { name: edge }\n';
-    writeFileSync(description, `${head}spec: { cluster: prod, units: ["https://127.0.0.1:1"] }\n`);
-    const { exitCode, stderr } = await run('plan', ['--device', description, ...words]);
+    const alteon = writeDevice(['cluster: prod', 'units: ["https://127.0.0.1:1"]']);
+    const { exitCode, stderr } = await run('plan', ['--device', alteon, ...words]);
     expect(exitCode).toBe(1);
     expect(stderr).toMatch(
       /^vipnat: \[DEVICE_FAILED\] the device edge refused: an Alteon cannot have it: port 65535/,
@@ -209,9 +209,7 @@ spec: { cluster: prod, units: [${join(example.folder, 'units', 'inside')}] }
 
 describe('vipnat device configuration', () => {
   const configure = async (spec: readonly string[], words: readonly string[] = []) => {
-    const head = ['apiVersion: vipnat.io/v1alpha1', 'kind: LoadBalancerDevice', 'metadata: { name: edge }'];
-    const file = join(example.folder, 'edge.yaml');
-    writeFileSync(file, [...head, 'spec:', ...spec.map((line) => `  ${line}`)].join('\n'));
+    const file = writeDevice(spec);
     writeFileSync(join(example.folder, 'secret'), 'username: vipnat\npassword: a secret word\n');
     const credentials = join(example.folder, 'secret');
     return await run('configuration', ['--device', file, '--credentials', credentials, ...words]);

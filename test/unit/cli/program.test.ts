@@ -6,6 +6,7 @@ import { readCall, checkCall, runHere } from '../../support/documents/call.ts';
 describe('the program', () => {
   test.each([
     ['--version', /^from source\n$/],
+    ['-v', /^from source\n$/],
     ['version', /^from source\n$/],
     ['plan --help', /^Usage: vipnat plan /],
     ['vrid 10.0.0.50', /^51\n$/],
@@ -103,9 +104,17 @@ describe('flags and words of a command are read', () => {
     ['manifest services', { image: null, injectGates: null, leastPrivilege: false }],
     ['manifest services --inject-gates', { injectGates: 'policy' }],
     ['manifest services --inject-gates=webhook', { injectGates: 'webhook' }],
+    ['keepalived', { interface: null, peers: [], vrid: [], priority: null, advert: 1000, output: null }],
     [
-      'keepalived --peers 10.0.0.11 --peers=10.0.0.12,10.0.0.13',
-      { peers: [{ text: '10.0.0.11' }, { text: '10.0.0.12' }, { text: '10.0.0.13' }] },
+      'keepalived --peers 10.0.0.11,10.0.0.12 --peers=FD00::0:11 --vrid 51,52 --vrid 53',
+      {
+        peers: [{ text: '10.0.0.11' }, { text: '10.0.0.12' }, { family: 'ipv6', text: 'fd00::11' }],
+        vrid: [51, 52, 53],
+      },
+    ],
+    [
+      'keepalived --interface eth0.100 --priority 254 --advert 0.3s --output /a.conf',
+      { interface: 'eth0.100', priority: 254, advert: 300, output: '/a.conf' },
     ],
     [
       'controller',
@@ -279,6 +288,8 @@ describe('what is wrong with a command line is told, all in one go', () => {
 
 test.each([
   ['pln', 'pln is not a command. Did you mean plan?'],
+  ['help sttus', 'sttus is not a command. Did you mean status?'],
+  ['help --json', '--json is not an option. See vipnat --help'],
   [
     'examine',
     'examine is not a command. Commands: run, plan, check, status, doctor, drain, undrain, cleanup, vrid, manifest, keepalived, controller, balancer, services, seats, device, completion, help, version',

@@ -149,9 +149,8 @@ default/1: another node comes first. To move them: vipnat seats rebalance
   });
 
   test('says where there is none', () => {
-    expect(formatSeats(viewSeats({ pools: [], virtualIps: [], leases: [] }, now))).toBe(
-      'no seat: no AddressPool has one\n',
-    );
+    const view = viewSeats({ pools: [], virtualIps: [], leases: [] }, now);
+    expect(formatSeats(view)).toBe('no seat: no AddressPool has one\n');
   });
 
   test('says the same to programs', () => {

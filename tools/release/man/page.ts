@@ -4,6 +4,7 @@ import {
   type LoadedCommand,
   listOptions,
   describeCommand,
+  explainConfigOption,
   type CommandOption,
 } from '../../../cli/command.ts';
 import { table, programSummary, programHelp } from '../../../cli/table.ts';
@@ -53,7 +54,8 @@ function renderSynopsis({ row, command: { usage = '[options]' } }: LoadedCommand
 function renderCommand(loaded: LoadedCommand): string {
   const { row, command } = loaded;
   const shown = listOptions(loaded).filter(({ explain }) => explain().isShown);
-  const taken = shown.filter(({ isConfigured }) => isConfigured).map(({ flag }) => flag);
+  const configured = shown.filter(({ isConfigured }) => isConfigured);
+  const taken = configured.map(({ flag }) => flag);
   return [
     heading(`vipnat ${row.name} ${command.usage ?? '[options]'}`, 2),
     `${fill(upperFirst(`${describeCommand(loaded)}.`))}\n`,
@@ -61,8 +63,17 @@ function renderCommand(loaded: LoadedCommand): string {
     ...(taken.length === 0
       ? []
       : [paragraphs(`This command also takes these options of the configuration: ${taken.join(', ')}.`)]),
+    ...configured.flatMap(renderElsewhere),
     paragraphs(command.help),
   ].join('');
+}
+
+/** What an option of the configuration is here, where that is not what it is for the agent. */
+function renderElsewhere({ flag, explain }: CommandOption): string[] {
+  const name = optionNames.find((candidate) => nameFlag(candidate) === flag);
+  const { meaning } = explain();
+  if (name === undefined || explainConfigOption(name).meaning === meaning) return [];
+  return [paragraphs(`${flag}: ${meaning}.`)];
 }
 
 /** The options that only this command has, each once: those of its help, then those of each kind. */

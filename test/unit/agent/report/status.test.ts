@@ -43,7 +43,7 @@ async function read(kernel: FakeKernel, isAgentRunning = true): Promise<HostStat
 }
 
 /** What is told without connections, by what probes found. */
-async function readBare(kernel: FakeKernel, more: Partial<HostStatus> = {}) {
+async function readBare(kernel: FakeKernel, more: Partial<Parameters<typeof toHostStatus>[1]> = {}) {
   const { assessment, ...status } = await read(kernel);
   const found = { ...status, flows: new Map(), keepalived: new Map(), ...more };
   return (health: HostStatus['assessment']['health']) => toHostStatus({ ...assessment, health }, found);
@@ -177,6 +177,15 @@ drift       none
     expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
       vips: [{ keepalived: { running: true, state: 'FAULT' } }],
     });
+  });
+
+  test.each([
+    ['not seen from this container', true],
+    ['none is seen here', false],
+  ])('says of a keepalived without a process: %s', async (words, isHidden) => {
+    const keepalived = new Map([['10.0.0.50', { isRunning: false, isHidden, instance: null }]]);
+    const status = (await readBare(createHost(), { keepalived }))(new Map());
+    expect(formatStatus(status)).toMatch(new RegExp(`^keepalived {2}${words}$`, 'm'));
   });
 
   test('says of a VIP whose address is on another host, or on none, only that it is not held here', async () => {

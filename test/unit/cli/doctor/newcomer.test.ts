@@ -168,7 +168,7 @@ describe('on a host with nothing', () => {
       tools: new Set(tools),
     });
     expect({ stage, next }).toEqual({ stage: 'unknown', next: [] });
-    expect(troubles.filter(({ code }) => /permitted|unreadable/.test(code))).toMatchObject([
+    expect(troubles.slice(0, 2)).toMatchObject([
       { code: 'not-permitted', remedy: [`sudo vipnat doctor ${flags}`] },
       { code: 'host-unreadable', remedy: [`sudo vipnat doctor ${flags}`] },
     ]);

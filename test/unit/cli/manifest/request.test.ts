@@ -5,37 +5,38 @@ import { timeProcessor } from '../../../support/host/processor-time.ts';
 const problemsOf = async (...words: string[]) =>
   (await readWords(['daemonset', '--vip', '10.0.0.50', ...words])).problems;
 
-describe('an image', () => {
-  test.each([
-    'vipnat',
-    'vipnat:0.1.0',
-    'registry.example.com/vipnat:0.1.0',
-    'localhost:5000/a/b__c/vip-nat',
-    '[fd00::1]:5000/vipnat:v1',
-    `vipnat@sha256:${'a'.repeat(64)}`,
-    `r.example/vipnat:0.1.0@sha256:${'0'.repeat(64)}`,
-  ])('can be %s', async (image) => {
-    expect(await problemsOf('--image', image)).toEqual([]);
-  });
+test.each<[string, readonly string[], readonly string[], RegExp]>([
+  [
+    '--image',
+    [
+      ...['vipnat', 'vipnat:0.1.0', 'registry.example.com/vipnat:0.1.0', 'localhost:5000/a/b__c/vip-nat'],
+      ...['[fd00::1]:5000/vipnat:v1', `vipnat@sha256:${'a'.repeat(64)}`],
+      `r.example/vipnat:0.1.0@sha256:${'0'.repeat(64)}`,
+    ],
+    [
+      ...['', ' ', 'a b', 'Vipnat', 'vipnat:', 'vipnat:a:b', '/vipnat', 'a//b', 'vipnat@sha256:12'],
+      ...['x\ny', '-x'],
+    ],
+    /^--image \S.* is not an image reference\. Example: --image registry\.example\/vipnat:0\.1\.0$/,
+  ],
+  [
+    '--namespace',
+    ['kube-system', 'a', '1', 'a'.repeat(63)],
+    ['', 'A', 'a_b', '-a', 'a-', 'a.b', 'a\n', 'a'.repeat(64)],
+    /^--namespace \S.* is not a namespace: .* Example: --namespace kube-system$/,
+  ],
+])('%s can be %j, and none of %j, which is said in one line', async (flag, right, wrong, problem) => {
+  for (const text of right) expect([text, await problemsOf(flag, text)]).toEqual([text, []]);
+  const problems: unknown = [expect.stringMatching(problem)];
+  for (const text of wrong) expect([text, await problemsOf(`${flag}=${text}`)]).toEqual([text, problems]);
+});
 
-  test.each([
-    ...['', ' ', 'a b', 'Vipnat', 'vipnat:', 'vipnat:a:b', '/vipnat', 'a//b', 'vipnat@sha256:12'],
-    ...['x\ny', '-x'],
-  ])('cannot be %j, which is said in one line', async (image) => {
-    expect(await problemsOf(`--image=${image}`)).toEqual([
-      expect.stringMatching(
-        /^--image \S.* is not an image reference\. Example: --image registry\.example\/vipnat:0\.1\.0$/,
-      ),
-    ]);
+test('an image that is endless is refused soon', async () => {
+  const tookMs = await timeProcessor(async () => {
+    expect(await problemsOf('--image', `${'a-'.repeat(100_000)}!`)).toHaveLength(1);
+    expect(await problemsOf('--image', 'a'.repeat(256))).toHaveLength(1);
   });
-
-  test('that is endless is refused soon', async () => {
-    const tookMs = await timeProcessor(async () => {
-      expect(await problemsOf('--image', `${'a-'.repeat(100_000)}!`)).toHaveLength(1);
-      expect(await problemsOf('--image', 'a'.repeat(256))).toHaveLength(1);
-    });
-    expect(tookMs).toBeLessThan(10_000);
-  });
+  expect(tookMs).toBeLessThan(10_000);
 });
 
 test("a node's name is for no DaemonSet, whose pods are told their own", async () => {
@@ -43,18 +44,6 @@ test("a node's name is for no DaemonSet, whose pods are told their own", async (
     '--node-name m1 would give every node of the DaemonSet the same name: leave it out',
   ]);
   expect((await readWords(['static-pod', '--vip', '10.0.0.50', '--node-name', 'm1'])).problems).toEqual([]);
-});
-
-describe('a namespace', () => {
-  test.each(['kube-system', 'a', '1', 'a'.repeat(63)])('can be %s', async (namespace) => {
-    expect(await problemsOf('--namespace', namespace)).toEqual([]);
-  });
-
-  test.each(['', 'A', 'a_b', '-a', 'a-', 'a.b', 'a\n', 'a'.repeat(64)])('cannot be %j', async (namespace) => {
-    expect(await problemsOf(`--namespace=${namespace}`)).toEqual([
-      expect.stringMatching(/^--namespace \S.* is not a namespace: .* Example: --namespace kube-system$/),
-    ]);
-  });
 });
 
 describe('a path for the nodes', () => {
