@@ -65,8 +65,8 @@ export async function runCommands(commands: readonly string[], call: RuntimeCall
 
 function split(unit: string, text: string, count: number): string[] {
   const [greeting, ...answers] = text.split(promptText);
-  if (text === '')
-    throw new DeviceError('unauthorized', `${unit} closes the connection: it does not take the credentials`);
+  const why = 'it does not take the credentials, or its option management lacks where they come from';
+  if (text === '') throw new DeviceError('unauthorized', `${unit} closes the connection: ${why}`);
   if (greeting !== '')
     throw new DeviceError('nonsense', `${unit} does not answer as HAProxy's runtime interface does`);
   if (answers.length <= count) throw new DeviceError('unreachable', `${unit} has broken off its answer`);
