@@ -76,9 +76,7 @@ const steadyChecks = toChecks({
     title: 'remove leaves nothing, and other balancers stay',
     run: async (bench, shapes) => {
       const before = await bench.listObjects();
-      const subject = bench.open();
-      await subject.settle(shapes.plain());
-      await subject.settle(shapes.another(1));
+      for (const each of [shapes.plain(), shapes.another(1)]) await bench.open().settle(each);
       await bench.open().settleRemoval(shapes.id());
       await bench.expectSettled(shapes.another(1), 'after remove of the other');
       await bench.expectRemoval(shapes.another(1).id, before, 'after remove of both');
@@ -298,8 +296,7 @@ const extentChecks = toChecks({
     run: async (bench, shapes) => {
       const [former, next] = [shapes.plain(), shapes.successor()];
       const subject = bench.open();
-      await subject.settle(former);
-      await subject.settle(next);
+      for (const each of [former, next]) await subject.settle(each);
       await bench.open().expectOnly([former, next], 'with two of one name');
       await subject.settleRemoval(former.id);
       await bench.expectSettled(next, 'after remove of the former one');

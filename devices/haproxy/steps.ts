@@ -65,8 +65,8 @@ export async function runCommands(commands: readonly string[], call: RuntimeCall
 
 function split(unit: string, text: string, count: number): string[] {
   const [greeting, ...answers] = text.split(promptText);
-  const why = 'it does not take the credentials, or its option management lacks where they come from';
-  if (text === '') throw new DeviceError('unauthorized', `${unit} closes the connection: ${why}`);
+  if (text === '')
+    throw new DeviceError('unauthorized', `${unit} closes the connection: it does not take the credentials`);
   if (greeting !== '')
     throw new DeviceError('nonsense', `${unit} does not answer as HAProxy's runtime interface does`);
   if (answers.length <= count) throw new DeviceError('unreachable', `${unit} has broken off its answer`);
@@ -82,7 +82,7 @@ function explain(unit: string, error: unknown): DeviceError {
 
 const codeToText = new Map<string, string>([
   ['ECONNREFUSED', 'connection refused'],
-  ['ECONNRESET', 'the connection broke'],
+  ['ECONNRESET', 'the connection broke, or its option management does not admit this host'],
   ['ENOTFOUND', 'its name is unknown'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another host'],
   ['CERT_HAS_EXPIRED', 'its certificate has expired'],
