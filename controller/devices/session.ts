@@ -87,15 +87,12 @@ function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatu
   if (behind.length === 0)
     return { ...seen, isReady: true, reason: 'Ready', message: `The unit ${first} is active.` };
   // Some drivers name the unit themselves.
-  const clauses = behind.map(({ unit, role, why }) =>
-    why.startsWith(unit) ? why : `${unit} (${why === '' ? describeRole(role) : why})`,
-  );
+  const clauses = behind.map(({ unit, role, why }) => {
+    const usual = role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
+    return why.startsWith(unit) ? why : `${unit} (${why || usual})`;
+  });
   const message = `The unit ${first} is active. It has no other that could follow it: ${shorten(clauses)}.`;
   return { ...seen, isReady: true, reason: 'NotInSync', message };
-}
-
-function describeRole(role: string): string {
-  return role === 'unresponsive' ? 'it does not answer' : 'it does not have what the active one has';
 }
 
 /** Units of a device, as a check found them after another one. */
@@ -184,7 +181,13 @@ async function readCredentials(
 }
 
 function parseCredentials(data: Readonly<Record<string, string>>, what: string): Credentials {
-  const read = (key: string) => (data[key] === undefined ? null : decode(data[key]));
+  // `kubectl create secret --from-file` keeps the line feed at the end of a file.
+  const read = (key: string) =>
+    data[key] === undefined
+      ? null
+      : Buffer.from(data[key], 'base64')
+          .toString()
+          .replace(/\r?\n$/, '');
   const [username, password, ca] = [read('username'), read('password'), read('ca.crt')];
   if (username !== null && password !== null) return { credentials: { username, password }, ca };
   if (username === null && password === null) return { credentials: null, ca };
@@ -193,12 +196,6 @@ function parseCredentials(data: Readonly<Record<string, string>>, what: string):
 
 function invalid(message: string): VipnatError {
   return new VipnatError('DEVICE_SETTINGS_INVALID', message);
-}
-
-/** `kubectl create secret --from-file` keeps the line feed at the end of a file. */
-function decode(base64: string): string {
-  const text = Buffer.from(base64, 'base64').toString('utf8');
-  return text.replace(/\r?\n$/, '');
 }
 
 /** What another controller of devices has put on the Endpoints of a Service: its finalizer, which keeps a deleted Service's Endpoints. */

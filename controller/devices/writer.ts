@@ -200,10 +200,11 @@ export class DeviceWriter {
     try {
       if (this.#unread !== null || clock.now() - this.#renewedMs >= resyncMs) await this.#renew();
       const driver = await this.#session.open();
+      const all = [...this.#uidToHeld.values()];
       if (this.#listedMs === null || clock.now() - this.#listedMs >= resyncMs) {
         await this.#list(signal);
         this.#compareAll();
-      } else if (driver.capabilities.sessions && this.#isDraining)
+      } else if (driver.capabilities.sessions && all.some(({ isDraining }) => isDraining))
         this.#count(await this.#lock.share(() => driver.list(signal)));
       const state = await this.#readState(driver, signal);
       this.#report(describeState(state, this.#unread));
@@ -281,10 +282,6 @@ export class DeviceWriter {
     this.#options.onReport(this.name, { generation, ...deviceStatus, balancers, draining });
   }
 
-  get #isDraining(): boolean {
-    return [...this.#uidToHeld.values()].some(({ isDraining }) => isDraining);
-  }
-
   /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
   #list(signal: AbortSignal): Promise<void> {
     this.#listing ??= this.#lock
@@ -352,6 +349,7 @@ export class DeviceWriter {
       this.#fail(uid, reportedFailures, this.#refusal);
       return { kind: 'again', afterMs: pollMs };
     }
+    if (this.#isAbsentAtOlder(held)) return this.#noteAbsent(held);
     if (this.#listedMs === null) await this.#list(signal);
     return await this.#lock.share(() => this.#decide(held, failures, signal));
   }
@@ -425,6 +423,20 @@ export class DeviceWriter {
     held.begin(null, this.#options.clock.now());
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
+    return this.#noteAbsent(held);
+  }
+
+  /** Whether a device that is not used has nothing of a Service that goes. The older one of its units lists all there, and removes what is left. */
+  #isAbsentAtOlder({ id }: HeldBalancer): boolean {
+    const [view, older] = [this.#options.view(), this.conflict ?? ''];
+    const service = findService(id, view);
+    const isGoing = judgeService(service, { device: this.device, isThere: false, view }) === 'clear';
+    const isOlders = service !== undefined && listCurrentOwners(service).includes(older);
+    const isLeft = !isOlders && view.deviceBalancers.has(toBalancerKey(older, id.uid));
+    return isGoing && !isLeft && view.deviceReports.get(older)?.isReady === true;
+  }
+
+  #noteAbsent(held: HeldBalancer): TurnResult {
     held.clear();
     this.#notify(held.id.uid, { deviceStatus: 'absent', problem: null, remark: null, gated: [] });
     // Where its Service is gone, nobody has to learn of it.

@@ -110,9 +110,8 @@ const limitMs = 20_000;
 /** The longest table of the largest unit, with room. */
 const maxBytes = 64 * 1024 * 1024;
 
-/** A unit answers with 401 or 406 now and then, and with the same question's answer a moment later. Source: goalteon, client.go. */
-const passing: ReadonlySet<number> = new Set([401, 406]);
-const maxTries = 5;
+/** A unit answers so now and then, and not a moment later (goalteon, client.go). How often it is asked: it may lock an account after few 401. */
+const statusToTries: Readonly<Record<number, number>> = { 401: 2, 406: 5 };
 const retryMs = 350;
 
 /** What a unit prints is quoted as far as it says what is wrong. */
@@ -351,7 +350,7 @@ export class AlteonUnit implements PairUnit {
       await beforeCall(`${method} ${path} at ${this.unit}`);
       const { status, text } = await this.#call(call);
       if (status >= 200 && status < 300) return text;
-      if (!passing.has(status) || tries === maxTries) throw this.#refuse(method, path, { status, text });
+      if (tries >= (statusToTries[status] ?? 1)) throw this.#refuse(method, path, { status, text });
       await sleep(clock, retryMs);
     }
   }

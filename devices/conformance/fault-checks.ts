@@ -183,8 +183,7 @@ export const faultChecks = toChecks({
       const subject = bench.open();
       await subject.expectOnly([], 'after the loss');
       if ((await subject.plan(wanted)).length === 0) throw new CheckFailed('after the loss, plan is empty');
-      await subject.settle(wanted);
-      await bench.expectSettled(wanted, 'after ensure');
+      await bench.bring(wanted, 'after ensure');
     },
   },
   'lost-answer': {
@@ -321,8 +320,7 @@ async function checkDrain(bench: Bench, shapes: Shapes): Promise<void> {
     await session.close();
     await expectSessions(bench, name, (count) => count === 0);
     const last = shapes.withMembers(...members.filter((one) => formatMember(one) !== name));
-    await subject.settle(last);
-    await bench.expectSettled(last, 'after the drain');
+    await bench.bring(last, 'after the drain');
   } finally {
     await session.close();
   }

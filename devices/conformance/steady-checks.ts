@@ -41,10 +41,8 @@ const steadyChecks = toChecks({
   'ensure-list': {
     title: 'list has exactly what ensure was given',
     run: async (bench, shapes) => {
-      const subject = bench.open();
-      await subject.expectOnly([], 'before');
-      await subject.settle(shapes.plain());
-      await bench.expectSettled(shapes.plain(), 'after ensure');
+      await bench.open().expectOnly([], 'before');
+      await bench.bring(shapes.plain(), 'after ensure');
     },
   },
   'ensure-again': {
@@ -78,9 +76,7 @@ const steadyChecks = toChecks({
     title: 'remove leaves nothing, and other balancers stay',
     run: async (bench, shapes) => {
       const before = await bench.listObjects();
-      const subject = bench.open();
-      await subject.settle(shapes.plain());
-      await subject.settle(shapes.another(1));
+      for (const each of [shapes.plain(), shapes.another(1)]) await bench.open().settle(each);
       await bench.open().settleRemoval(shapes.id());
       await bench.expectSettled(shapes.another(1), 'after remove of the other');
       await bench.expectRemoval(shapes.another(1).id, before, 'after remove of both');
@@ -263,12 +259,10 @@ const extentChecks = toChecks({
       const [one, other] = [shapes.plain({ ...id, uid: writeUid(1) }), shapes.successor(id)];
       const before = await bench.listObjects();
       const subject = bench.open({ cluster });
-      await subject.settle(one);
-      await subject.settle(other);
+      for (const each of [one, other]) await subject.settle(each);
       const fresh = bench.open({ cluster });
       await fresh.expectOnly([one, other], 'with the longest names');
-      await fresh.expectNoPlan(one, 'with the longest names');
-      await fresh.expectNoPlan(other, 'with the longest names');
+      for (const each of [one, other]) await fresh.expectNoPlan(each, 'with the longest names');
       await subject.settleRemoval(one.id);
       await bench.open({ cluster }).expectOnly([other], 'after remove of one');
       await subject.settleRemoval(other.id);
@@ -281,13 +275,8 @@ const extentChecks = toChecks({
     run: async (bench, shapes) => {
       const [one, other] = [shapes.ipv6Member(0), shapes.ipv6Member(1)];
       const addresses = [shapes.ipv6Address(0)];
-      const only = { ...shapes.withMembers(one, other), addresses };
-      const fewer = { ...shapes.withMembers(other), addresses };
-      const subject = bench.open();
-      await subject.settle(only);
-      await bench.expectSettled(only, 'with IPv6');
-      await subject.settle(fewer);
-      await bench.expectSettled(fewer, 'with a member less');
+      await bench.bring({ ...shapes.withMembers(one, other), addresses }, 'with IPv6');
+      await bench.bring({ ...shapes.withMembers(other), addresses }, 'with a member less');
     },
   },
   udp: {
@@ -296,11 +285,9 @@ const extentChecks = toChecks({
     run: async (bench, shapes) => {
       const udp = shapes.listener(0, [shapes.member(0), shapes.member(1)], 'udp');
       const tcp = shapes.listener(0, [shapes.member(0)]);
-      const subject = bench.open();
       for (const listeners of [[udp], [udp, tcp], [tcp]]) {
-        const wanted = { ...shapes.plain(), listeners };
-        await subject.settle(wanted);
-        await bench.expectSettled(wanted, `with ${listeners.map(({ protocol }) => protocol).join(' and ')}`);
+        const when = `with ${listeners.map(({ protocol }) => protocol).join(' and ')}`;
+        await bench.bring({ ...shapes.plain(), listeners }, when);
       }
     },
   },
@@ -309,8 +296,7 @@ const extentChecks = toChecks({
     run: async (bench, shapes) => {
       const [former, next] = [shapes.plain(), shapes.successor()];
       const subject = bench.open();
-      await subject.settle(former);
-      await subject.settle(next);
+      for (const each of [former, next]) await subject.settle(each);
       await bench.open().expectOnly([former, next], 'with two of one name');
       await subject.settleRemoval(former.id);
       await bench.expectSettled(next, 'after remove of the former one');

@@ -12,6 +12,7 @@ import {
   type AddressRange,
   mergeRanges,
   parseAddress,
+  parseRange,
   contains,
   countAddresses,
   fromNumber,
@@ -28,30 +29,22 @@ import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
 import { listAnnouncementLines } from '../../lib/keepalived/write.ts';
 
-interface UnitFile {
-  readonly path: string;
-  readonly mode: '0644' | '0755';
-  readonly text: string;
-}
-
-/** Where things are on a unit's host. */
-export interface UnitFolders {
-  /** haproxy.cfg and tls.pem. */
-  readonly configuration: string;
-  /** What is saved. */
-  readonly state: string;
-  /** The socket and the role, which a start of the host empties. */
-  readonly run: string;
-  readonly script: string;
-}
+type UnitFile = Readonly<ReturnType<typeof toFile>>;
 
 /** As docs/device-haproxy.md says. */
-const usualFolders: UnitFolders = {
+const usualFolders = {
+  /** haproxy.cfg and tls.pem. */
   configuration: '/etc/vipnat-haproxy',
+  /** What is saved. */
   state: '/var/lib/vipnat-haproxy',
+  /** The socket and the role, which a start of the host empties. */
   run: '/run/vipnat-haproxy',
-  script: '/usr/local/sbin/vipnat-haproxy',
+  /** keepalived runs none that others than root could change. /usr/local is writable for a group on hosts that were an older Debian. */
+  script: '/etc/vipnat-haproxy/unit',
 };
+
+/** Where things are on a unit's host. */
+export type UnitFolders = Readonly<typeof usualFolders>;
 
 /** HAProxy has a socket for each address and port. More make its start slow. */
 const maxSockets = 20_000;
@@ -86,7 +79,7 @@ export function configureUnit(
   return [...files, toFile('/etc/keepalived/keepalived.conf', keepalived)];
 }
 
-function toFile(path: string, text: string, mode: UnitFile['mode'] = '0644'): UnitFile {
+function toFile(path: string, text: string, mode: '0644' | '0755' = '0644') {
   return { path, mode, text };
 }
 
@@ -97,6 +90,7 @@ export function formatInstaller(files: readonly UnitFile[]): string {
     '#!/bin/sh',
     '# Written by vipnat device configuration. Run it as root on the unit: it writes these files, and starts nothing.',
     'set -eu',
+    'umask 022',
     `mkdir -p ${folders.join(' ')}`,
     ...files.flatMap(({ path, mode, text }) => [
       '',
@@ -115,6 +109,9 @@ function checkExtent(refuse: Refuse, settings: HaproxySettings, ranges: readonly
   const moved = own.find((address) => ranges.some((range) => contains(range, address)));
   if (moved !== undefined)
     throw refuse(`spec.addresses has ${moved.text}, which is a unit's own and would move to the other unit`);
+  const strange = options.management.find((text) => text.includes('-') || parseRange(text) === null);
+  if (strange !== undefined)
+    throw refuse(`option management has ${JSON.stringify(strange)}. Example: 10.0.0.0/24,10.0.1.7`);
   const count = Number(ranges.reduce((sum, range) => sum + countAddresses(range), 0n));
   const ports = options.ports.reduce((sum, { first, last }) => sum + last - first + 1, 0);
   if (count === 0) throw refuse('spec.addresses is empty: it has the addresses that Services may get');
@@ -149,8 +146,11 @@ function formatHaproxy(
   return `${formatGlobal(folders)}# The runtime interface. The first line of each connection has a hash of user name and password. Here is a hash of that line.
 frontend vipnat_runtime
     bind ${bracket(host)}:${port} ssl crt ${folders.configuration}/tls.pem ssl-min-ver TLSv1.2
-    maxconn 50
-    timeout client 30s
+    maxconn 500
+    # For the handshake and that line. Afterwards the tunnel's time counts.
+    timeout client 5s
+${options.management.map((network) => `    acl vipnat_management src ${network}`).join('\n')}
+    tcp-request connection reject unless vipnat_management
     tcp-request inspect-delay 5s
     tcp-request content accept if { req.payload(0,${login.length}),sha2(256),hex -m str ${hashed} }
     tcp-request content reject if { req.len ge ${login.length} } || WAIT_END
@@ -158,6 +158,7 @@ frontend vipnat_runtime
 
 backend vipnat_runtime
     timeout server 30s
+    timeout tunnel 30s
     server socket unix@${folders.run}/admin.sock
 
 frontend vipnat

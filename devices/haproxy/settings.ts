@@ -38,6 +38,8 @@ interface HaproxyOptions {
   readonly interface: string;
   /** The number of the pair's VRRP router. */
   readonly vrid: number;
+  /** Addresses and CIDRs that may connect to the runtime interface. */
+  readonly management: readonly string[];
 }
 
 /** Both are included. */
@@ -89,9 +91,10 @@ function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
     members = '64',
     interface: link = 'eth0',
     vrid = '51',
+    management = '0.0.0.0/0,::/0',
     ...others
   } = settings.options;
-  refuseUnknown(refuse, others, 'ports, slots, members, interface and vrid');
+  refuseUnknown(refuse, others, 'ports, slots, members, interface, vrid and management');
   // More can be in a name, and would be something else in keepalived's file.
   if (!/^[\w.:-]{1,15}$/.test(link))
     throw refuse(`option interface is the name of an interface, not ${JSON.stringify(link)}`);
@@ -101,6 +104,7 @@ function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
     members: readNumber(refuse, 'members', members, 4095),
     interface: link,
     vrid: readNumber(refuse, 'vrid', vrid, 255),
+    management: management.split(',').map((text) => text.trim()),
   };
   const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
   if (servers <= maxServers) return options;

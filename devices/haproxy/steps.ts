@@ -82,7 +82,7 @@ function explain(unit: string, error: unknown): DeviceError {
 
 const codeToText = new Map<string, string>([
   ['ECONNREFUSED', 'connection refused'],
-  ['ECONNRESET', 'the connection broke'],
+  ['ECONNRESET', 'the connection broke, or its option management does not admit this host'],
   ['ENOTFOUND', 'its name is unknown'],
   ['ERR_TLS_CERT_ALTNAME_INVALID', 'its certificate is for another host'],
   ['CERT_HAS_EXPIRED', 'its certificate has expired'],

@@ -5,6 +5,8 @@ import type { Balancer } from '../../devices/driver.ts';
 import { done, failed, signal, shopId, toListener } from '../support/devices/alteon-world.ts';
 import { promisify } from 'node:util';
 import { execFile } from 'node:child_process';
+import { connect } from 'node:net';
+import { once } from 'node:events';
 import { Namespaces } from '../support/network/namespaces.ts';
 import { HaproxyUnit } from '../support/devices/haproxy-unit.ts';
 import { waitUntil } from '../support/jest/waiting.ts';
@@ -32,6 +34,15 @@ async function start(units: 1 | 2 = 1) {
   const ensure = (members: readonly string[], changes: Partial<Balancer> = {}) =>
     world.makeDriver().ensure(world.toBalancer(members, changes), signal);
   return { world, unit, other, one, two, three, ensure };
+}
+
+/** Another cluster's driver, and its Service at an address of its own. */
+function toOther(world: HaproxyWorld, member: string) {
+  const [id, addresses] = [{ ...shopId, cluster: 'other' }, world.sites.ipv4.slice(1, 2)];
+  return {
+    other: world.makeDriver({ cluster: 'other' }),
+    theirs: world.toBalancer([member], { id, addresses }),
+  };
 }
 
 describe('clients', () => {
@@ -111,9 +122,7 @@ describe('a change', () => {
 
   test('of two clusters at one moment gives each a slot of its own', async () => {
     const { world, one, two, ensure } = await start();
-    const other = world.makeDriver({ cluster: 'other' });
-    const id = { ...shopId, cluster: 'other' };
-    const theirs = world.toBalancer([two], { id, addresses: world.sites.ipv4.slice(1, 2) });
+    const { other, theirs } = toOther(world, two);
     world.beforeCall = async (call) => {
       if (!call.startsWith('write')) return;
       world.beforeCall = () => undefined;
@@ -135,9 +144,10 @@ describe('a change', () => {
   test('takes neither a slot nor an address of others, and repairs what somebody changed by hand', async () => {
     const { world, unit, one, two, ensure } = await start();
     await ensure([one, two]);
-    const other = world.makeDriver({ cluster: 'other' });
-    const theirs = { ...world.toBalancer([two]), id: { ...shopId, cluster: 'other' } };
-    expect(await other.ensure(theirs, signal)).toMatchObject(failed('_prod_shop_web_'));
+    const { other, theirs } = toOther(world, two);
+    expect(await other.ensure({ ...theirs, addresses: world.sites.ipv4.slice(0, 1) }, signal)).toMatchObject(
+      failed('_prod_shop_web_'),
+    );
     const before = await unit.listObjects();
     await unit.ask(
       'set server vipnat_rr_1/s1 state maint',
@@ -216,6 +226,21 @@ describe('a unit', () => {
     const message: unknown = expect.stringContaining('ca.crt');
     await expect(list({ ca: null })).rejects.toMatchObject({ kind: 'unreachable', message });
     expect(await list({})).toHaveLength(1);
+  });
+
+  test('takes changes beside connections that say nothing, and ends these soon', async () => {
+    const { world, ensure, one } = await start();
+    const [host = '', port] = (world.settings.units[0] ?? '').split(':');
+    const startMs = performance.now();
+    const ends = Array.from({ length: 100 }, () => once(connect(Number(port), host).resume(), 'close'));
+    expect(await ensure([one])).toEqual(done);
+    await Promise.all(ends);
+    expect(performance.now() - startMs).toBeLessThan(20_000);
+  });
+
+  test('takes commands only from where the option management says', async () => {
+    const world = await HaproxyWorld.start(1, { management: '192.0.2.0/24,2001:db8::/32' });
+    await expect(world.makeDriver().list(signal)).rejects.toThrow('option management');
   });
 
   test('gets no password before it is trusted, whatever Node is told', async () => {
@@ -310,11 +335,7 @@ describe('a pair', () => {
 
   test('a unit that lacks another cluster stays the one that cannot serve', async () => {
     const { world, unit, one, two, ensure } = await start(2);
-    const other = world.makeDriver({ cluster: 'other' });
-    const theirs = {
-      ...world.toBalancer([two], { addresses: world.sites.ipv4.slice(1, 2) }),
-      id: { ...shopId, cluster: 'other' },
-    };
+    const { other, theirs } = toOther(world, two);
     await other.ensure(theirs, signal);
     await other.confirm?.([theirs.id], signal);
     await ensure([one]);

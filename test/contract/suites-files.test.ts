@@ -94,9 +94,9 @@ test.each(suites)(
     writeFileSync(installer ?? '', formatInstaller(configureUnit(settings, ranges, 0)));
     writeFileSync(pem ?? '', tls);
     const script = `
-    sh ${installer}
+    (umask 0; sh ${installer})
     cp ${pem} /etc/vipnat-haproxy/tls.pem
-    /usr/local/sbin/vipnat-haproxy prepare
+    /etc/vipnat-haproxy/unit prepare
     haproxy -c -f /etc/vipnat-haproxy/haproxy.cfg
     grep -qx ' *vrrp_garp_master_refresh 60' /etc/keepalived/keepalived.conf
     keepalived -t`;

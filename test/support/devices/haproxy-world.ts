@@ -56,18 +56,14 @@ export class HaproxyWorld {
     const settings: DeviceSettings = {
       ...{ name: 'edge', cluster: 'prod', units: hosts.map((host) => `${host}:9443`), ca },
       credentials: { username: 'vipnat', password: 'a word' },
-      options: { ports: '8080-8081,8443', slots: 'rr=24,lc=4,hash=4', ...options },
+      options: { ports: '8080-8081,8443', slots: 'rr=24,lc=4,hash=4', management: '127.0.0.0/8', ...options },
     };
     const units: HaproxyUnit[] = [];
     const world = new HaproxyWorld(block, lock, { units, settings });
     worlds.push(world);
     for (const at of hosts.keys()) {
-      const unit = await HaproxyUnit.make({
-        settings,
-        addresses: [`${block}.10-${block}.39`, '2001:db8::1-2001:db8::2'],
-        at,
-        tls,
-      });
+      const addresses = [`${block}.10-${block}.39`, '2001:db8::1-2001:db8::2'];
+      const unit = await HaproxyUnit.make({ settings, addresses, at, tls });
       units.push(unit);
       await unit.start();
       if (count === 2) await unit.setRole(at === 0 ? 'active' : 'standby');

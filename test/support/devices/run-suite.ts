@@ -5,13 +5,8 @@ import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 /** What each check finds, on a device that has nothing of the suite yet. */
 export async function runSuite(target: ConformanceTarget): Promise<readonly CheckResult[]> {
   const { signal } = new AbortController();
-  const { results } = await runConformance(target, {
-    checks: listChecks(),
-    signal,
-    lastSignal: signal,
-    takesLeftovers: false,
-    onResult: () => undefined,
-  });
+  const usual = { lastSignal: signal, takesLeftovers: false, onResult: () => undefined };
+  const { results } = await runConformance(target, { ...usual, checks: listChecks(), signal });
   return results;
 }
 

@@ -67,9 +67,9 @@ export class DeviceWorld {
     this.devices.enqueue(this.cache.take(source, { key, after: null }));
   }
 
-  /** What is known of the Service of a key on the device `d`. */
-  find(key: string): DeviceBalancer | undefined {
-    return this.cache.view(0).deviceBalancers.get(`d uid of ${key}`);
+  /** What is known of the Service of a key on a device. */
+  find(key: string, device = 'd'): DeviceBalancer | undefined {
+    return this.cache.view(0).deviceBalancers.get(`${device} uid of ${key}`);
   }
 
   get report(): DeviceReport | undefined {

@@ -53,7 +53,7 @@ interface Ending {
 
 /**
  * Runs a script of bash in new namespaces, on a host of its own: `eth0` with 10.0.0.11 and fd00::11, an empty /run, and files that others may
- * write in /etc, /var/lib and /usr/local/sbin. The suite's own /etc lies above this host's: keepalived 2.3.3 reads a file there at each start.
+ * write in /etc and /var/lib. /usr/local/sbin is as Debian made it once. The suite's own /etc lies above this host's: keepalived 2.3.3 reads a file there at each start.
  */
 export async function runOnSuite(suiteFolder: string, script: string): Promise<Ending> {
   const host = `
@@ -61,7 +61,7 @@ export async function runOnSuite(suiteFolder: string, script: string): Promise<E
     mkdir -p /run/own/upper /run/own/work /run/vipnat/keepalived /run/vipnat-lb
     mount -t overlay overlay -o "lowerdir=$1/root/etc:/etc,upperdir=/run/own/upper,workdir=/run/own/work" /etc
     mount -t tmpfs tmpfs /var/lib
-    mount -t tmpfs tmpfs /usr/local/sbin
+    mount -t tmpfs -o mode=2775,gid=50 tmpfs /usr/local/sbin
     ip link set lo up
     ip link add eth0 type veth peer name eth1
     ip link set eth0 up

@@ -61,6 +61,8 @@ const was = (since: number | null, ...members: readonly string[]): FormerMembers
 const wereNodes = (since: number | null, ...numbers: readonly number[]) =>
   was(since, ...numbers.map((number) => `10.0.0.${number}:30080`));
 
+const many = Array.from({ length: 512 }, (_, index) => `10.1.${index >> 8}.${index & 255}@n1`);
+
 describe('node ports have the weights of the pods on each node, for both policies', () => {
   test.each<[string, Case, string]>([
     ['two pods and one', onNodes(pods), 'n1 2, n2 1'],
@@ -71,6 +73,13 @@ describe('node ports have the weights of the pods on each node, for both policie
     ['the pods are nowhere, policy Local', onNodes(['10.1.0.1'], undefined, local), ''],
     ['a node that has lost its pods drains', onNodes(pods, wereNodes(null, 3)), 'n1 2, n2 1, n3 0'],
     ['and has gone after a minute', onNodes(pods, wereNodes(40_000, 3)), 'n1 2, n2 1'],
+    [
+      'no pod is ready any more',
+      onNodes(['!10.1.0.1@n1', '!10.1.0.2@n2'], wereNodes(null, 1, 2)),
+      'n1 1, n2 1',
+    ],
+    ['all pods are gone', onNodes([], wereNodes(null, 1, 2)), 'n1 0, n2 0'],
+    ['more pods than a weight has numbers', onNodes([...many, '10.2.0.1@n2']), 'n1 256, n2 1'],
     ['a node that is deleted drains, too', onNodes(pods, wereNodes(40_001, 9)), 'n1 2, n2 1, n9 0'],
   ])('%s', (_, given, expected) => {
     expect(listMembers(want(given))).toBe(expected);
@@ -116,23 +125,10 @@ describe('node ports have the weights of the pods on each node, for both policie
     },
   );
 
-  test.each<[string, readonly string[], string]>([
-    ['are not ready keep what was there', ['!10.1.0.1@n1', '!10.1.0.2@n2'], 'n1 1, n2 1'],
-    ['are gone drain', [], 'n1 0, n2 0'],
-  ])('pods that all %s', (_, endpoints, expected) => {
-    expect(listMembers(want(onNodes(endpoints, wereNodes(null, 1, 2))))).toBe(expected);
-  });
-
   test('two nodes with one address are one member', () => {
     const deviceNodes = [...nodes, makeDeviceNode('n4', '10.0.0.2')];
     const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', [...pods, '10.1.0.4@n4'])] };
     expect(listMembers(want({ inventory }))).toBe('n1 2, n2 2');
-  });
-
-  test('more pods than a weight has numbers keep their proportions', () => {
-    const many = Array.from({ length: 512 }, (__, index) => `10.1.${index >> 8}.${index & 255}@n1`);
-    const given = onNodes([...many, '10.2.0.1@n2']);
-    expect(listMembers(want(given))).toBe('n1 256, n2 1');
   });
 });
 
@@ -198,6 +194,8 @@ describe('what a device cannot do is left out, and named', () => {
     else expect(wanted.remark).toMatch(remark);
   });
 
+  const addresses = ['10.9.0.1', '10.9.0.2', '10.9.0.3', '10.9.0.4'];
+  const full = { deviceBalancers: [makeBalancer('d', 'apps/b', { addresses })] };
   const annotateSources = (text: string) => ({
     annotations: { 'service.beta.kubernetes.io/load-balancer-source-ranges': text },
   });
@@ -245,6 +243,7 @@ describe('what a device cannot do is left out, and named', () => {
     ['SCTP alone', { spec: { ports: [{ port: 80, protocol: 'SCTP', nodePort: 30_080 }] } }, 'NotSupported'],
     ['IPv6 alone', { spec: { ipFamilies: ['IPv6'] } }, 'NotSupported'],
     ['no address', { spec: { loadBalancerIP: 'no' } }, 'AddressesMalformed'],
+    ['no free address', { inventory: full }, 'NoFreeAddress'],
     ['an address of others', { spec: { loadBalancerIP: '10.9.1.1' } }, 'OutsideDevice'],
   ])('%s: nothing of it is there', (_, given, reason) => {
     expect(want(given)).toMatchObject({ balancer: null, problem: { reason } });
@@ -334,11 +333,5 @@ describe('an address', () => {
     const taken = makeDeviceService('apps/c', 'd', { status: publishOf(...others) });
     cache.take('services', { key: 'apps/c', after: taken });
     expect(choose('evil/a', 1000)).toBe('10.9.0.1');
-  });
-
-  test('is none where all are taken', () => {
-    const addresses = ['10.9.0.1', '10.9.0.2', '10.9.0.3', '10.9.0.4'];
-    const deviceBalancers = [makeBalancer('d', 'apps/b', { addresses })];
-    expect(want({ inventory: { deviceBalancers } }).problem).toMatchObject({ reason: 'NoFreeAddress' });
   });
 });

@@ -10,6 +10,10 @@ import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { DeviceError } from '../../../../devices/driver.ts';
 import type { CallEnd } from '../../../support/fakes/plain-device.ts';
 
+const going = '{"metadata":{"deletionTimestamp":"2027-01-01T00:00:00Z"}}';
+const moved =
+  '{"metadata":{"finalizers":["device.vipnat.io/d","device.vipnat.io/e"]},' +
+  '"status":{"loadBalancer":{"ingress":[{"ip":"10.9.0.2","ipMode":"Proxy"}]}}}';
 const toPods = { targets: 'pods' };
 const mark = 'vipnat_c_apps_a_uid of apps/a';
 let world: DeviceWorld;
@@ -38,10 +42,11 @@ const deeds: Steps = {
     for (const list of addresses.join(' ').split(' | '))
       world.put('endpointSlices', makeSlice(key, split(list)));
   },
-  /** `service apps/b {"spec":{…}}`: with such parts. */
+  /** `service apps/b@e {"spec":{…}}`: of a device, `d` where none is named, and with such parts. */
   service: (text) => {
     const [key = '', parts = '{}'] = split(text);
-    world.put('services', makeDeviceService(key, 'd', JSON.parse(parts) as object));
+    const [service = '', device = 'd'] = key.split('@');
+    world.put('services', makeDeviceService(service, device, JSON.parse(parts) as object));
   },
   remove: (key) => {
     world.remove('services', key);
@@ -84,7 +89,7 @@ const checks = toChecks({
   /** `is apps/a serves - 10.9.0.1`: the status, the reason of a problem, and addresses; or `none`. */
   is: (text) => {
     const [key = '', ...state] = split(text);
-    const found = world.find(key);
+    const found = world.find(...(key.split('@') as [string, string?]));
     const words = found && [found.deviceStatus, found.problem?.reason ?? '-', ...found.addresses];
     return [words?.join(' ') ?? 'none', state.join(' ')];
   },
@@ -226,7 +231,9 @@ describe('who writes', () => {
       'wait 1000; service apps/a {"spec":{"ipFamilyPolicy":"RequireDualStack"}}; endpoints apps/a 10.1.0.9; wait 1000; ' +
       'is apps/a serves NotSupported 10.9.0.1; members 10.1.0.9 1',
     'a Service that ends is cleared, and forgotten with its finalizer':
-      'wait 1000; service apps/a {"metadata":{"deletionTimestamp":"2027-01-01T00:00:00Z"}}; wait 1000; is apps/a absent -; ' +
+      'wait 1000; service apps/a ' +
+      going +
+      '; wait 1000; is apps/a absent -; ' +
       'objects 0; remove apps/a; wait 1000; is apps/a none',
     'what no Service has goes after a minute, also what a leader before has left':
       'wait 1000; remove apps/a; restart; wait 59000; balancers a; is apps/a unknown - 10.9.0.1; wait 3000; ' +
@@ -236,6 +243,11 @@ describe('who writes', () => {
       'reports e false SettingsInvalid; another e {"units":["u2"]}; wait 1000; reports e true Ready; ' +
       'another e {"units":["https://U1:443/"]}; wait 1000; reports e false SettingsInvalid; ' +
       'another e {"cluster":"other"}; wait 1000; reports e true Ready',
+    'and a Service of the second may go when the first has none of it, or has it for itself':
+      `another e; service apps/b@e; wait 1000; is apps/b@e unknown DeviceFailed; service apps/b@e ${going}; wait 9000; ` +
+      `is apps/b@e absent -; remove apps/b; device {"units":["u2"]}; service apps/b@e; wait 3000; device {}; ` +
+      `set {"runs":70}; service apps/b@e ${going}; wait 9000; is apps/b@e unknown DeviceFailed; reports d true Ready; ` +
+      `set {"runs":0}; wait 90000; is apps/b@e absent -; balancers a; service apps/c ${moved}; wait 9000; is apps/c@e absent -; balancers a c`,
     'another spec, and a change at the same time: nothing is asked before the call under way has ended':
       'wait 1000; forget; set {"latencyMs":5000}; endpoints apps/a 10.1.0.9; wait 100; device {"units":["u2"]}; ' +
       'endpoints apps/a 10.1.0.8; wait 4000; called read; set {"latencyMs":5}; wait 3000; members 10.1.0.8 1; has 2 u2 1; ' +
