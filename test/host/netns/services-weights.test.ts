@@ -65,7 +65,7 @@ describe('weights of pods', () => {
 });
 
 describe('the method lc', () => {
-  const count = 300;
+  const count = 600;
 
   /** How many open connections m1 has sent to each pod. */
   const countOpen = async () => {
@@ -88,7 +88,7 @@ describe('the method lc', () => {
     };
   };
 
-  test('gives a pod that comes back more new connections: none has more than 40 %, and no open one ends', async () => {
+  test('gives a pod that comes back more new connections, and no open one ends', async () => {
     await web.put(makeWeb({ 'vipnat.io/method': 'lc' }), ...listWeb({ unready: [2] }));
     const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const early = await hold('outside client');
@@ -96,9 +96,8 @@ describe('the method lc', () => {
     await balancer.waitForLine(/TCP to 3 endpoints, more to endpoints with fewer open connections/);
     const late = await hold('pod on a worker');
     const open = await countOpen();
-    // 58 of 100 of the later ones come to it; by chance 33. Neither gets here once in 100,000 times.
-    expect(open[2]).toBeGreaterThan(137);
-    expect(Math.max(...open)).toBeLessThanOrEqual(0.4 * 2 * count);
+    // 55 of 100 of the later ones come to it; by chance 33. Neither gets here once in a million times.
+    expect(open[2]).toBeGreaterThan(0.44 * count);
     // Another process wants the shares that the table has.
     const words = ['check', '--kubeconfig', web.kubeconfig, '--node-name', 'm1'];
     expect(await vipnat(web.cluster, 'm1', words)).toMatchObject({ exitCode: 0 });
