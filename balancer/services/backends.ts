@@ -419,11 +419,11 @@ export class LeftEndpoints {
 
   /** A pod that has another address started again, as with its node. */
   #isGone({ addressType, endpoints }: ServiceSlice, now: readonly ServiceSlice[]): boolean {
-    const [{ targetRef: pod, nodeName = '' } = {}] = endpoints ?? [];
-    const isPods = (one: SliceEndpoint) => typeof pod === 'number' && one.targetRef === pod;
-    const isMoved = (slice: ServiceSlice) =>
-      slice.addressType === addressType && slice.endpoints?.some(isPods);
-    return this.isOut(nodeName ?? '') || now.some(isMoved);
+    const [before] = endpoints ?? [];
+    const isMoved = ({ targetRef: pod, addresses }: SliceEndpoint) =>
+      typeof pod === 'number' && pod === before?.targetRef && addresses[0] !== before.addresses[0];
+    const ofFamily = now.filter((slice) => slice.addressType === addressType);
+    return this.isOut(before?.nodeName ?? '') || ofFamily.some((slice) => slice.endpoints?.some(isMoved));
   }
 
   /** Keeps what a Service has lost, but for what ended. */

@@ -95,18 +95,21 @@ test('an EndpointSlice changes its own Service only', () => {
 });
 
 test.each([
-  ['that started again at another address', 7, '', []],
-  ['on a node that does not answer', 8, 'n1', []],
-  ['that its Service selects no more', 8, 'n2', ['10.244.1.2']],
-])('open connections stay or go, to a pod %s', (_, pod, out, left) => {
+  ['that started again at another address', '10.244.1.9 7 80', '', []],
+  ['on a node that does not answer', '10.244.1.9 8 80', 'n1', []],
+  ['that its Service selects no more', '10.244.1.9 8 80', 'n2', ['10.244.1.2']],
+  ['whose Service has another port', '10.244.1.2 7 81', '', ['10.244.1.2']],
+])('open connections stay or go, to a pod %s', (_, now, out, left) => {
   index.left.isOut = (node) => node === out;
-  const as = (address: string, targetRef: number) => {
-    const its = slice('web');
-    return { ...its, endpoints: its.endpoints?.map((one) => ({ ...one, addresses: [address], targetRef })) };
+  const as = (text: string) => {
+    const [[address = '', pod, port], its] = [text.split(' '), slice('web')];
+    const targetRef = Number(pod);
+    const endpoints = its.endpoints?.map((one) => ({ ...one, addresses: [address], targetRef }));
+    return { ...its, endpoints, ports: its.ports?.map((one) => ({ ...one, port: Number(port) })) };
   };
-  const before = as('10.244.1.2', 7);
+  const before = as('10.244.1.2 7 80');
   index.takeSlices(come('default/web-ipv4', before));
-  index.takeSlices([{ key: 'default/web-ipv4', before, after: as('10.244.1.9', pod) }]);
+  index.takeSlices([{ key: 'default/web-ipv4', before, after: as(now) }]);
   expect(index.left.list('default/web').flatMap(({ endpoints }) => endpoints?.[0]?.addresses)).toEqual(left);
 });
 
