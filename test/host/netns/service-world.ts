@@ -149,7 +149,6 @@ export class ServiceWorld {
     if (this.#api.stdout !== null) await once(this.#api.stdout, 'data');
   }
 
-  /** Ends the API. */
   async killApi(): Promise<void> {
     const ended = once(this.#api ?? process, 'exit');
     this.#api?.kill('SIGKILL');
@@ -166,7 +165,6 @@ export class ServiceWorld {
     return balancer;
   }
 
-  /** Ends all balancers. */
   async stopBalancers(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     await Promise.all(this.#balancers.splice(0).map((balancer) => balancer.stop(signal)));
   }

@@ -281,7 +281,6 @@ function createHost(): Steps {
       track: (value) => [world().trackFile.values.at(-1), Number(value)],
       tracked: (text) => [listTracked().join(' '), text],
       warned: (count) => [warnings(vacant).length, Number(count)],
-      /** `warns 1 ^nft` */
       warns: (text) => [
         warnings(new RegExp(text.slice(text.indexOf(' ') + 1))).length,
         Number.parseInt(text, 10),

@@ -128,12 +128,10 @@ export class Host {
     return seen.sort().join(', ');
   }
 
-  /** What was saved, in order. */
   get saves(): string[] {
     return this.store.saves.map(({ endpoints }) => endpoints.map(formatEndpoint).map(toName).join(' '));
   }
 
-  /** The lines of a level. */
   lines(level: string): string[] {
     return linesOf(this.running, level);
   }

@@ -87,7 +87,6 @@ export class FakeNodes {
     await this.clock.advance(1000);
   }
 
-  /** What was told, in order. */
   get told(): readonly string[] {
     return this.#logger.lines.map(({ message }) =>
       toldTexts.reduce((text, [line, short]) => text.replace(line, short), message),

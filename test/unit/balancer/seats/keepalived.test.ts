@@ -40,7 +40,6 @@ function startKeeper(): Steps {
   let running: RunningKeepalived | null = { pid: 100, startedMs: 5000, ageMs: 60_000 };
   /** What keepalived has read, each time. */
   const reloads: string[] = [];
-  /** What the check comes to. */
   let check = (text: string): string | null => (text === '' ? 'it is empty' : null);
   const keeper = new ConfigurationKeeper({
     files,

@@ -40,7 +40,6 @@ class FakeHost {
   readonly states: SeatsState[] = [];
   /** Inputs that were planned, with the state of that moment. */
   readonly planned: [SeatsInput, SeatsState | undefined][] = [];
-  /** What other hosts have. */
   readonly others = new Map<string, string>();
   running: RunningKeepalived | null = { pid: 7, startedMs: 0, ageMs: 60_000 };
   held: readonly string[] = [];

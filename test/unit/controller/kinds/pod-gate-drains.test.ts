@@ -113,7 +113,6 @@ function begin(...options: Parameters<typeof start>): Steps {
       const [version = '', service] = text.split(' ');
       write(version, service);
     },
-    /** `report w1 50` */
     report: (text) => {
       const [node = '', version = ''] = text.split(' ');
       report(node, version);
