@@ -247,10 +247,10 @@ export function formatWeights(addressToWeight: ReadonlyMap<string, number>): str
 
 type GateTypes = ReadonlySet<string>;
 
-/** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and foreign gates are open. */
-export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
+/** Whether nothing but gates of vipnat keeps a pod from being ready, or its containers if they may still start: foreign gates are open. */
+export function isReadyButForUs(pod: Pod, types: GateTypes, mayStart = false): boolean {
   const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
-  return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
+  return [...(mayStart ? [] : ['ContainersReady']), ...others.map(({ conditionType }) => conditionType)].every(
     (type) => findCondition(pod, type)?.status === 'True',
   );
 }

@@ -144,6 +144,7 @@ export class Machine {
     this.#formerOut = this.out;
     this.life?.clock.kill();
     this.life = null;
+    this.kernel.loseTrace();
   }
 
   /** A new process. */
