@@ -20,7 +20,6 @@ export const additions: readonly Addition[] = [
   { paths: ['lib/kube-proxy/', 'tools/lab/build/'], part: 'control-plane', files: 'control-plane/nftables\\.test', seconds: 240 },
   { paths: ['cli/doctor/', 'docs/quickstart.md'], part: 'netns', files: 'netns/(newcomer|unseen-files|quickstart)\\.full', seconds: 120 },
   { paths: ['lib/keepalived/'], part: 'netns', files: 'netns/foreign-keepalived\\.full', seconds: 60 },
-  { paths: ['tools/lab/guest/', 'lib/kube-proxy/ipvs', 'lib/kernel/watch'], part: 'vm', files: 'vm/cluster-ip', seconds: 60 },
   { paths: ['docs/', 'CONTRIBUTING.md', '.github/', 'scripts/', 'package'], part: 'repository', files: 'repository/(contributing|sbom|workflows)', seconds: 90 },
   { paths: ['test/support/chaos/'], part: 'chaos', files: 'chaos/mutations', seconds: 90 },
   { paths: ['tools/release/'], part: 'release', files: 'release/(npm|executable)', seconds: 240 },
