@@ -14,7 +14,7 @@ import {
   listClosedGates,
   listGates,
   readPodWeight,
-  isReadyButForUs,
+  areForeignGatesOpen,
   isServing,
   type Pod,
 } from '../../lib/api/endpoints.ts';
@@ -116,8 +116,7 @@ function nextGateStep(key: string, view: ClusterView): Step {
 /** No time runs: containers may need hours. Where something else than nodes is awaited, the gate waits until they are ready. */
 function prepare(pod: Pod, types: readonly string[], awaited: readonly Awaited[], view: ClusterView): Step {
   const isStarting =
-    isReadyButForUs(pod, view.settings.gateTypes, true) &&
-    isNodeReady(view.nodes.get(pod.spec.nodeName ?? ''));
+    areForeignGatesOpen(pod, view.settings.gateTypes) && isNodeReady(view.nodes.get(pod.spec.nodeName ?? ''));
   if (awaited.length === 0 || !isStarting) return nothing;
   const missing = awaited.find(({ state }) => state !== 'done');
   if (missing === undefined) return open(pod, types, judgeDone(awaited), view);
