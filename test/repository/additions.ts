@@ -31,14 +31,14 @@ const insertRowAfter =
     return insertAfter(`${row}\n`, `${added}\n`)(text);
   };
 
-const exampleEntry = `  exampleChoice: choose(['one', 'two'], 'one', {
-    meaning: 'an example', example: 'two', group: 'log' }),\n`;
+const exampleEntry = `  exampleChoice: choose('log', ['one', 'two'], 'one', {
+    meaning: 'an example', example: 'two' }),\n`;
 
 const option: Addition = {
   title: 'an option',
   name: 'exampleChoice',
   files: {
-    'config/options.ts': insertAfter("    example: 'json',\n    group: 'log',\n  }),\n", exampleEntry),
+    'config/options.ts': insertAfter("    example: 'json',\n  }),\n", exampleEntry),
     'docs/configuration.md': insertRowAfter(
       '--log-format',
       '| `--example-choice CHOICE` | `VIPNAT_EXAMPLE_CHOICE` | `exampleChoice` | `one` | `one` or `two` | `two` |',
@@ -58,7 +58,7 @@ const error: Addition = {
   files: {
     'lib/errors.ts': insertAfter(
       "the output of the same command with `--log-level debug`.',\n  },\n",
-      "EXAMPLE_FAILED: { ...transient, meaning: 'An example failed.', remedy: 'Try again.' },\n",
+      "EXAMPLE_FAILED: { meaning: 'An example failed.', remedy: 'Try again.' },\n",
     ),
     'docs/errors.md': insertRowAfter(
       'INTERNAL_ERROR',
