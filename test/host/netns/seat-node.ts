@@ -63,12 +63,10 @@ export class SeatNode {
     return (await execa('nsenter', words)).stdout;
   }
 
-  /** What it is told. */
   order(order: SeatsOrder): void {
     this.#seats?.stdin?.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** Ends it without a word. */
   async killSeats(): Promise<void> {
     const child = this.#seats;
     this.#seats = null;

@@ -179,7 +179,6 @@ export class SickHost {
     await this.shell('systemctl start kube-proxy');
   }
 
-  /** The first half of that. */
   async createApiserver(): Promise<void> {
     await this.shell(`mkdir -p /etc/kubernetes/manifests
 cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'

@@ -34,7 +34,6 @@ export const endpoints = listEndpoints('ipv4').join(',');
 /** The same with those of both families. */
 export const allEndpoints = families.flatMap(listEndpoints).join(',');
 
-/** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);
 
 /** Somebody who asks, and whom. */

@@ -23,7 +23,6 @@ class FakeLink {
   proxy: string | null = null;
   /** What every question fails with while it is set. */
   problem: Error | null = null;
-  /** The addresses that were asked for, in order. */
   readonly asked: string[] = [];
 
   askDuplicateOwner: AskDuplicateOwner = ({ address, device }) => {
@@ -67,16 +66,13 @@ export interface RunningAgent {
   readonly meter: FakeMeter;
   readonly apiservers: FakeApiservers;
   readonly store: FakeStore;
-  /** What keepalived is told. */
   readonly trackFile: FakeTrackFile;
-  /** What keepalived says. */
   readonly notices: FakeNotices;
   /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
   readonly api: FakeClusterApi;
   readonly events: RecordingEvents;
   /** What its state folder and its kernel say of a drain. */
   readonly drain: FakeDrain;
-  /** The other hosts on its Ethernet. */
   readonly link: FakeLink;
 }
 
@@ -87,11 +83,9 @@ export interface AgentWorld {
   readonly kernel?: FakeKernel;
   /** What kube-proxy answers when it is asked for its mode. */
   readonly answer?: string | null;
-  /** How long it takes to answer. */
   readonly answerMs?: number;
   /** The apiservers; healthy ones wherever they are asked for, when left out. */
   readonly apiservers?: FakeApiservers;
-  /** What it begins with. */
   readonly memory?: ReconcileState;
   readonly store?: FakeStore;
   /** In place of the fakes. */

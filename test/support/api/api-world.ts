@@ -15,7 +15,6 @@ import { WatchedApi, ApiLog } from '../../../agent/api.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
 
-/** Certificates in a folder of their own. */
 interface CertificateFolder extends Certificates {
   readonly folder: string;
   remove(): void;
@@ -148,7 +147,6 @@ export class ApiWorld {
       .length;
   }
 
-  /** How many watches are up. */
   get watches(): number {
     return this.servers.reduce((sum, { watches }) => sum + watches, 0);
   }

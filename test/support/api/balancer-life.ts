@@ -34,7 +34,6 @@ interface LifeNodes {
   readonly watch: NodeWatch;
 }
 
-/** A life that was started. */
 interface BalancerLife {
   /** Says again what this node has done: its seats are others. */
   readonly report: () => void;

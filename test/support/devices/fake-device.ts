@@ -23,7 +23,6 @@ export type FakeRequest =
 export interface FakeAnswer {
   readonly role: 'active' | 'standby';
   readonly isInSync: boolean;
-  /** Whether an apply is under way. */
   readonly isApplying: boolean;
   /** Whether what is in force outlives a restart. */
   readonly isSaved: boolean;
@@ -33,7 +32,6 @@ export interface FakeAnswer {
   readonly sessions: ReadonlyMap<string, number>;
 }
 
-/** Everything that a device can do. */
 const allCapabilities: Capabilities = {
   ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true },
   ...{ affinity: true, ipv6: true, udp: true, atomicCommit: false, pair: true },
@@ -84,7 +82,6 @@ export class FakeDevice {
     return this.#units.map((_, at) => `unit-${at + 1}`);
   }
 
-  /** The one that takes writes. */
   get activeUnit(): string {
     return this.unitNames[this.#active] ?? '';
   }
@@ -126,12 +123,10 @@ export class FakeDevice {
     this.#sessions = [];
   }
 
-  /** No unit answers, or they do again. */
   setSilent(isUnresponsive: boolean): void {
     this.#isUnresponsive = isUnresponsive;
   }
 
-  /** Each write is refused, or taken again. */
   setRefusing(isRefusing: boolean): void {
     this.#refuses = isRefusing;
   }

@@ -11,7 +11,6 @@ import { connect } from 'node:net';
 
 const run = promisify(execFile);
 
-/** How a unit is made. */
 interface HaproxyUnitOptions {
   readonly settings: DeviceSettings;
   readonly addresses: readonly string[];

@@ -10,7 +10,6 @@ interface Fault {
   readonly code: ErrorCode;
 }
 
-/** A table that a tool cannot show. */
 interface SpoiltTable {
   readonly table: string;
   readonly how: 'failing' | 'incompatible';
@@ -43,12 +42,10 @@ export class FakeFaults {
     this.#faults.push({ ...(tool === undefined ? {} : { tool }), code: 'TOOL_TIMED_OUT' });
   }
 
-  /** The next call of the tool takes so long, and is good. */
   delayNext(tool: string, delayMs: number): void {
     this.#toolToDelay.set(tool, delayMs);
   }
 
-  /** Every call of the tool takes so long from now on. */
   delayEvery(tool: string, delayMs: number): void {
     this.#toolToLasting.set(tool, delayMs);
   }
@@ -58,7 +55,6 @@ export class FakeFaults {
     this.#toolToSpoilt.set(tool, { table, how });
   }
 
-  /** The next call of a save tool prints this instead of rules. */
   printNext(tool: string, garbage: string): void {
     this.#toolToGarbage.set(tool, garbage);
   }
@@ -98,7 +94,6 @@ export class FakeFaults {
     return garbage;
   }
 
-  /** Used by FakeKernel. */
   runBeforeApply(transaction: Transaction): void {
     for (const race of this.#beforeApply.splice(0)) race(transaction);
   }

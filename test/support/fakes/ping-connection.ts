@@ -6,7 +6,6 @@ export interface PingPeer {
   readonly isAccepting: boolean;
   /** In how long its process answers; null while it does not. */
   readonly answerMs: number | null;
-  /** When it closes a connection by itself. */
   readonly closes: 'after the handshake' | 'after an answer' | 'never';
 }
 
@@ -16,7 +15,6 @@ export const closings: Readonly<Record<string, PingPeer['closes']>> = {
   'hanging up': 'after the handshake',
 };
 
-/** What it needs of its world. */
 interface FakePingOptions {
   readonly listener: PingListener;
   readonly findPeer: () => PingPeer;

@@ -139,9 +139,7 @@ export interface ConnectReport {
 export interface WatchReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;
-  /** When each event came. */
   readonly eventsAtMs: readonly number[];
-  /** When the time was over. */
   readonly endedAtMs: number;
   /** The apiservers it was on, one after another. */
   readonly apiservers: readonly string[];

@@ -7,7 +7,6 @@ interface Choice {
   readonly isLong: boolean;
 }
 
-/** The walks of the long version. */
 const longSeeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /**
