@@ -1,12 +1,95 @@
 import type { BalancedFlow } from '../../../../lib/kernel/port.ts';
 import { test, expect, describe } from '@jest/globals';
 import { type Steps, testSteps, toChecks } from '../../steps.ts';
-import { balance, a, b, startFlowWorld as start, flowTo } from '../../../support/fakes/flow-world.ts';
-import { listGoneFlows, listEarlyFlows, takesNone, Drains } from '../../../../balancer/table/stale-flows.ts';
+import {
+  listGoneFlows,
+  listEarlyFlows,
+  takesNone,
+  Drains,
+  FlowCleaner,
+  createStrayFilter,
+} from '../../../../balancer/table/stale-flows.ts';
 import { SettledBalances } from '../../../../balancer/table/shares.ts';
 import { VipnatError } from '../../../../lib/errors.ts';
 import type { PortBalance } from '../../../../balancer/services/backends.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
+import { makePortBalance } from '../../../support/fakes/port-balance.ts';
+import { createRecordingLogger } from '../../../support/fakes/logger.ts';
+import type { BalancerKernel } from '../../../../lib/kernel/kernel.ts';
+import { sleep } from '../../../../lib/clock.ts';
+
+/** Two pods. */
+const [a, b] = [
+  { address: '10.244.1.2', port: 8080 },
+  { address: '10.244.2.2', port: 8080 },
+];
+
+/** One port of the Service at 10.0.9.10. */
+function balance(protocol: string, backends: PortBalance['backends'], present = backends) {
+  return makePortBalance(backends, { protocol, present });
+}
+
+/** A connection of a port of the Service to a pod. */
+const flowTo = (backend: typeof a, port = 80): BalancedFlow => ({
+  protocol: 'tcp',
+  vip: { family: 'ipv4', address: '10.0.9.10', port },
+  backend: { family: 'ipv4', ...backend },
+});
+
+/** A kernel that has these connections, and takes so long for each walk through its table. */
+function start(connections: readonly BalancedFlow[], walkMs = 40) {
+  const clock = new FakeClock();
+  const logger = createRecordingLogger();
+  const host = {
+    ...{ connections: [...connections], walks: [] as number[], failure: null as Error | null },
+    /** When the address came or went. */
+    turnedAt: -Infinity,
+  };
+  const ended = new Set<BalancedFlow>();
+  const formerPorts = new Set<string>();
+  const unanswered = new Set<BalancedFlow>();
+  const forgetFlows: BalancerKernel['forgetFlows'] = async (choice, isSought) => {
+    const isChosen = (flow: BalancedFlow) =>
+      isSought({
+        ...flow,
+        isOpen: !ended.has(flow),
+        isAnswered: !unanswered.has(flow),
+        isEstablished: !ended.has(flow) && !unanswered.has(flow),
+      });
+    host.walks.push(clock.now());
+    await sleep(clock, walkMs);
+    if (host.failure !== null) throw host.failure;
+    const chosen = host.connections.filter(
+      (flow) => (choice === 'all' || flow.backend.address !== flow.vip.address) && isChosen(flow),
+    );
+    host.connections = host.connections.filter((flow) => !chosen.includes(flow));
+    return chosen.map((flow) => ({ ...flow, count: 2 }));
+  };
+  const balances = [[balance('TCP', [a]), balance('UDP', [a], [a, b])]];
+  const changes: (readonly (number | null)[])[] = [];
+  const drains = new Drains({
+    clock,
+    cut: (flows) => {
+      cleaner.add(flows, 'whose drain timeout is over');
+    },
+    keep: (flows) => {
+      cleaner.keep(flows);
+    },
+    onChange: () => {
+      cleaner.count();
+      changes.push(drains.list.map(({ connections: count }) => count));
+    },
+  });
+  const ports = { kernel: { forgetFlows }, clock, logger, turnedAt: () => host.turnedAt };
+  const cleaner = new FlowCleaner({ ...ports, counters: [drains] }, () =>
+    createStrayFilter(balances, formerPorts),
+  );
+  return {
+    ...ports,
+    ...{ cleaner, drains, changes, ended, formerPorts, unanswered, host },
+    lines: () => logger.lines.map(({ message }) => message),
+  };
+}
 
 const backendsOf = (flows: readonly BalancedFlow[]) => flows.map(({ backend }) => backend.address);
 
