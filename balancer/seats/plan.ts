@@ -107,7 +107,6 @@ export interface SeatsInput {
   readonly version?: string | null;
 }
 
-/** The node whose seats are planned. */
 interface SeatsHost extends HostNetworks {
   /** As the API names it. */
   readonly node: string;

@@ -338,7 +338,6 @@ export interface DeviceOfService {
   readonly name: string;
   /** Null where the API has none of that name. */
   readonly view: DeviceView | null;
-  /** Members that get no new connections. */
   readonly draining: NonNullable<NonNullable<LoadBalancerDevice['status']>['draining']>;
 }
 
@@ -378,13 +377,11 @@ export interface GateView {
   readonly nodes: readonly string[];
 }
 
-/** A pod that gets no new connection. */
 interface DrainView {
   /** By the first node that says so, as the API writes dates. */
   readonly since: string;
   /** Of all nodes; null before any of them has counted. */
   readonly connections: number | null;
-  /** Each node that says so. */
   readonly nodes: readonly NodeDrain[];
 }
 

@@ -26,7 +26,6 @@ export interface Notice {
   readonly state: VrrpState;
 }
 
-/** An instance's last known state. */
 interface InstanceState {
   readonly state: VrrpState;
   /** By the Clock. */

@@ -11,7 +11,6 @@ import { readJson } from '../text.ts';
 
 export { readJson };
 
-/** A whole answer. */
 interface ApiReply {
   readonly status: number;
   readonly text: string;
