@@ -10,7 +10,7 @@ import { chooseDevice, type LoadBalancerDevice, type DeviceUnit } from '../../li
 import { shorten } from '../../lib/text.ts';
 import { isProgrammed, type Lease, type LeaseReport } from '../../lib/api/node.ts';
 import { isAwaited, type Service, type ServiceSlice } from '../../lib/api/service.ts';
-import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
+import type { Backend, EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 
 /** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
 
@@ -351,16 +351,13 @@ export interface ControllerView {
 }
 
 /** A pod behind a Service, or whatever has its address. */
-export interface PodView {
-  readonly address: string;
+export interface PodView extends Pick<Backend, 'address' | 'node'> {
   /** `8080`, or several separated by commas. */
   readonly ports: string;
   /** Whether it takes new connections, ends, or does neither. */
   readonly state: 'ready' | 'ending' | 'not ready';
   /** It ends, and still answers: new connections go there if nobody is ready. */
   readonly isServingLast: boolean;
-  /** Null where nobody says. */
-  readonly node: string | null;
   /** Only a readiness gate keeps it from being ready: nodes learn of it first. Null for any other pod. */
   readonly gate: GateView | null;
   /** What nodes say of the connections that it still has; null where no node says that it drains. */

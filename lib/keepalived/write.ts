@@ -131,7 +131,7 @@ export function toPriority(place: number): number {
 }
 
 /** One vrrp_instance. Every text in it is one word to keepalived's parser. */
-interface VrrpInstance {
+export interface VrrpInstance {
   readonly name: string;
   /** The interface that carries the adverts. */
   readonly device: string;
