@@ -125,7 +125,6 @@ class SeatNetwork {
     return node;
   }
 
-  /** How often each keepalived has entered a state so far. */
   countTransitions(): number[] {
     return this.nodes.map((node) => node.countTransitions());
   }

@@ -124,7 +124,6 @@ export class SeatNode {
     this.#keepalived = null;
   }
 
-  /** How often keepalived has entered a state so far. */
   countTransitions(): number {
     return [...this.#keepalivedLog.matchAll(/Entering \w+ STATE/g)].length;
   }

@@ -164,7 +164,6 @@ export class SickHost {
     return () => child.kill('SIGTERM');
   }
 
-  /** Waits until m1 has the VIP. */
   async waitForVip(): Promise<void> {
     await waitUntil(
       async () => (await this.shell('ip -o addr show dev eth0')).includes(` ${vips.ipv4}/`),

@@ -36,7 +36,6 @@ export const allEndpoints = families.flatMap(listEndpoints).join(',');
 
 const everyApiserver = masters.map(({ name }) => name);
 
-/** Somebody who asks, and whom. */
 interface Question {
   readonly seat: SeatName;
   readonly host: string;

@@ -8,12 +8,13 @@ import { Agent, type AgentPorts } from '../../../agent/agent.ts';
 import { FakeMeter } from '../fakes/meter.ts';
 import { FakeApiservers } from '../fakes/apiserver.ts';
 import { FakeStore } from '../fakes/store.ts';
-import { FakeTrackFile } from '../fakes/track-file.ts';
 import { FakeNotices } from '../fakes/notices.ts';
 import { FakeClusterApi } from '../fakes/cluster-api.ts';
 import { RecordingEvents } from '../fakes/events.ts';
 import { FakeDrain } from '../fakes/drain.ts';
 import { type ReconcileState, emptyState } from '../../../agent/decide/decision.ts';
+import type { TrackFile } from '../../../lib/keepalived/write.ts';
+import type { VipnatError } from '../../../lib/errors.ts';
 
 /** An Ethernet with other hosts on it: who answers ARP for which address. */
 class FakeLink {
@@ -128,4 +129,32 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
 /** The lines of a level, without times. */
 export function linesOf({ logger }: Pick<RunningAgent, 'logger'>, level: string): string[] {
   return logger.lines.filter((line) => line.level === level).map(({ message }) => message);
+}
+
+/** A track file that remembers all that was written, and fails where told to. */
+class FakeTrackFile implements TrackFile {
+  readonly location = '/run/vipnat/keepalived/serving';
+  readonly values: number[] = [];
+  /** What every attempt fails with while it is set. */
+  problem: VipnatError | null = null;
+  attempts = 0;
+
+  /** What is seen of keepalived. */
+  guard: Awaited<ReturnType<TrackFile['view']>> = { isWatched: null };
+  readonly view = () => Promise.resolve(this.guard);
+
+  /** What is in it: others write, too. */
+  content: number | null = null;
+
+  read(): Promise<boolean | null> {
+    return Promise.resolve(this.content === null ? null : this.content === 0);
+  }
+
+  write(value: number): Promise<void> {
+    this.attempts += 1;
+    if (this.problem !== null) return Promise.reject(this.problem);
+    this.values.push(value);
+    this.content = value;
+    return Promise.resolve();
+  }
 }

@@ -10,7 +10,6 @@ import { createRenewalReader } from '../../../balancer/nodes/directory.ts';
 import { electionLease } from '../../../lib/api/vipnat.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
-/** What differs from life to life. */
 interface BalancerLifeOptions
   extends
     Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'>,

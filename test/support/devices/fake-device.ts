@@ -50,8 +50,6 @@ interface OpenSession {
   isOpen: boolean;
 }
 
-type Fault = 'lost answer' | 'refused';
-
 /**
  * A load balancer in memory: one unit, or a pair of which one is active and copies what it saves to the other. Where it commits atomically,
  * writes change a candidate that counts when it is applied; else each write is in force. It knows nothing of marks: any name may be used.
@@ -66,7 +64,7 @@ export class FakeDevice {
   #sessions: OpenSession[] = [];
   #isUnresponsive = false;
   #refuses = false;
-  #nextFault: Fault | null = null;
+  #nextFault: 'lost answer' | 'refused' | null = null;
   #held: Promise<void> | null = null;
 
   constructor({ clock, capabilities = {}, latencyMs = 0, applyMs = 0 }: FakeDeviceOptions) {
@@ -172,7 +170,6 @@ export class FakeDevice {
     return this.#activeUnit.running.get(name) ?? null;
   }
 
-  /** What another user deletes. */
   deleteForeign(name: string): void {
     for (const { running, candidate, saved } of this.#units)
       for (const objects of [running, candidate, saved]) objects.delete(name);

@@ -87,7 +87,6 @@ export class HaproxyUnit {
     await this.start();
   }
 
-  /** From now on nothing can be saved. */
   async blockSaving(): Promise<void> {
     await mkdir(join(this.#folders.state, 'servers.state.new'));
   }

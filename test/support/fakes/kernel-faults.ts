@@ -3,7 +3,6 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Transaction } from '../../../lib/kernel/port.ts';
 import { toolTimedOut } from '../../../lib/kernel/tools.ts';
 
-/** One failure to come. */
 interface Fault {
   /** `iptables-nft-restore`, `nft`, `netlink` and so on; the next call of any tool when absent. */
   readonly tool?: string;

@@ -2,7 +2,6 @@ import type { PingListener, PingConnection } from '../../../agent/health/apiserv
 
 /** How the process at the other end does now. */
 export interface PingPeer {
-  /** Whether its host accepts new connections. */
   readonly isAccepting: boolean;
   /** In how long its process answers; null while it does not. */
   readonly answerMs: number | null;

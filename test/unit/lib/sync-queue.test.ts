@@ -12,7 +12,6 @@ function start(given: { awaited: readonly LoopCause[]; urgent: readonly LoopCaus
   const clock = new FakeClock();
   /** What each look costs, and what it asks for next; the last is repeated. */
   let looks: readonly string[][] = [];
-  /** When each look began. */
   const starts: number[] = [];
   let causes: readonly Cause[] = [];
   let markedMs = 0;

@@ -25,7 +25,6 @@ export interface LoadReport {
   readonly silenceMs: number;
 }
 
-/** What became of a watch. */
 interface WatchEnd {
   readonly place: string;
   readonly apiserver: string;

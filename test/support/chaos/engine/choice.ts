@@ -1,6 +1,5 @@
 import { isLong } from '../../jest/extent.ts';
 
-/** Which walks are run. */
 interface Choice {
   readonly seeds: readonly number[];
   readonly steps: number;
