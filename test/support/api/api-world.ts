@@ -127,6 +127,13 @@ export class ApiWorld {
     return server;
   }
 
+  /** One that has been started: 0 is the first. */
+  server(index: number): KubeApi {
+    const server = this.servers[index];
+    if (server === undefined) throw new Error('no server');
+    return server;
+  }
+
   /** Tells the source whom it may ask: all servers. */
   consult(): void {
     const endpoints = this.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
