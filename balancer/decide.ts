@@ -29,7 +29,6 @@ export interface DecidePorts {
   readonly kernel: Pick<BalancerKernel, 'listMissingFeatures'>;
   /** Those of the balancer's tables, see `BalancerKernel`. */
   readonly listMemories: () => ReturnType<BalancerKernel['listMemories']>;
-  /** The addresses of this host. */
   readonly readAddresses: () => Promise<readonly PlacedAddress[]>;
   /** Of this host, see `listStrictTunnels`. */
   readonly listStrictTunnels: () => Promise<readonly string[]>;
@@ -156,7 +155,6 @@ export class RelayPaths {
     if (addresses.some((address) => !this.#asked.has(address))) this.#rounds.plan(0);
   }
 
-  /** Asks no more. */
   stop(): void {
     void this.#rounds.stop();
   }
@@ -229,7 +227,6 @@ export class Decider {
   readonly #ports: DecidePorts;
   readonly #objects: FollowedObjects;
   readonly #log: SyncLog;
-  /** This host's own. */
   readonly addresses: OwnAddresses;
   readonly #users = new NodeUsers();
   readonly #paths: RelayPaths;
@@ -265,7 +262,6 @@ export class Decider {
     return new Set([...this.#objects.index.nodes.kept].filter((node) => !unheard.has(node)));
   }
 
-  /** Asks the kernel no more. */
   stop(): void {
     this.#paths.stop();
   }

@@ -41,7 +41,6 @@ interface BalancerOptions {
   readonly nodeAddresses: readonly string[];
   /** Where other nodes are asked whether they live; 0 asks nobody. */
   readonly probePort: number;
-  /** The options that the user gave. */
   readonly given: ReadonlySet<OptionName>;
 }
 

@@ -141,7 +141,6 @@ export interface BalancerState extends BalancerProgress {
   readonly isWatched: boolean | null;
   readonly draining: readonly DrainingEndpoint[];
   readonly counts: BalancerCounter['counts'];
-  /** Nodes that do not answer this one. */
   readonly outages: NodeOutages;
   /** Nodes that never answered this one, and where they were asked; they stay in use. */
   readonly unheard: readonly string[];
@@ -175,13 +174,11 @@ export class BalancerCounter {
     this.#repairs += 1;
   }
 
-  /** A sync failed. */
   failed(code: ErrorCode): void {
     this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1);
   }
 }
 
-/** Where the Lease is written. */
 interface LeasePlace {
   readonly client: ObjectClient;
   /** As the API names this node. */
@@ -290,11 +287,9 @@ const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
  * are newly on an interface since the last report. An unreachable API changes nothing but that.
  */
 
-/** What the caller supplies. */
 interface ReporterPorts extends LeasePlace {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called after each renewal that was taken. */
   readonly onRenewed: (renewal: Renewal) => void;
 }
 
@@ -474,7 +469,6 @@ export class LeaseValidity {
     this.#onTerm.add(listener);
   }
 
-  /** Takes a renewal. */
   renewed(renewal: Renewal): void {
     const isTerm = !this.#isLivingAt(renewal.begunMs);
     this.#last = renewal;

@@ -87,7 +87,6 @@ export class TableLife {
     return !wasOn;
   }
 
-  /** Records the outcome of each attempt to write. */
   recordOutcome(isDone: boolean): void {
     if (isDone) this.#failingSince = null;
     else this.#failingSince ??= this.#clock.now();
@@ -238,7 +237,6 @@ export class ControllerWatch {
  * kube-proxy's rules apply to packets.
  */
 
-/** Why to look. */
 type Cause = 'objects' | 'tables';
 
 /** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
@@ -348,7 +346,6 @@ export class Balancer {
     this.#decider.noteOutages();
   }
 
-  /** Begins to follow the API. */
   start(): void {
     this.#objects.start();
     this.#watch = this.#ports.kernel.watchGeneration({

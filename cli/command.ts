@@ -31,7 +31,6 @@ export interface CommandOption extends Required<Pick<Flag, 'takes' | 'isList'>> 
 interface OptionHelp extends Required<Pick<Flag, 'meaning' | 'choices'>> {
   /** `--format FORMAT`. */
   readonly term: string;
-  /** The heading that it is under. */
   readonly heading: string;
   /** Whether it makes a difference to what the help is about. */
   readonly isShown: boolean;
@@ -133,7 +132,6 @@ function formatDefault(preset: Values[OptionName]): string {
 
 /** What a command has whatever it does. A failure is thrown, as a VipnatError, and the program prints it. */
 export interface PlainContext<Options> {
-  /** What its flags and words say. */
   readonly options: Options;
   /** The words that are no flags. */
   readonly words: readonly string[];
@@ -251,7 +249,6 @@ export function definePlainCommand<FlagsOf extends FlagSet, WordsOf extends obje
 /** What the program knows of a command before it loads it. */
 export interface CommandRow {
   readonly name: string;
-  /** What it does, as a phrase. */
   readonly summary: string;
   readonly load: () => Promise<Command>;
 }

@@ -9,6 +9,7 @@ import {
   renderConfiguration,
   removeRoutes,
   nameInstance,
+  type VrrpInstance,
 } from '../lib/keepalived/write.ts';
 import { type Endpoint, type Address, isInSubnet, toAddressBytes } from '../lib/net.ts';
 import * as z from 'zod/mini';
@@ -78,10 +79,10 @@ export function checkFolder({ runDir }: Pick<Config, 'runDir'>, example: string)
 
 /** Answers a problem in words where the instance cannot be determined. */
 function placeInstance(
-  { vip, vrid }: Pick<VrrpInstance, 'vip' | 'vrid'>,
+  { vip, vrid }: Pick<VipInstance, 'vip' | 'vrid'>,
   vips: readonly Address[],
   { config, options, interfaces }: VrrpNeeds,
-): VrrpInstance | string {
+): VipInstance | string {
   const isVip = ({ address }: InterfaceAddress) => vips.some(({ text }) => text === address);
   const addresses = interfaces.filter((local) => local.family === vip.family && !isVip(local));
   const masters = listMasters(vip, config, options);
@@ -106,7 +107,7 @@ function listMasters(vip: Address, { endpoints }: Pick<Config, 'endpoints'>, { p
  * A node's priority, 1 to 250: by its place among the masters, in the order of their addresses. Equal on all nodes that know the same
  * masters. One for all instances, as a group with different ones is elected again and again. IPv4 counts first, on every node.
  */
-function rank(instances: readonly VrrpInstance[]): number {
+function rank(instances: readonly VipInstance[]): number {
   const known = instances.filter(({ unicast }) => unicast !== null);
   const first = known.find(({ vip }) => vip.family === 'ipv4') ?? known[0];
   if (first?.unicast === null || first === undefined) return commonPriority;
@@ -336,14 +337,8 @@ function spread(vips: readonly Address[], vrids: readonly number[]): number[] {
 }
 
 /** One virtual address as keepalived holds it. */
-export interface VrrpInstance {
+export interface VipInstance extends Pick<VrrpInstance, 'device' | 'vrid' | 'unicast'> {
   readonly vip: Address;
-  /** The interface that carries the address and the adverts. */
-  readonly device: string;
-  /** 1 to 255. */
-  readonly vrid: number;
-  /** Who gets the adverts, of the VIP's family; null for multicast. */
-  readonly unicast: { readonly source: string; readonly peers: readonly string[] } | null;
 }
 
 /** All settings of a node's keepalived. */
@@ -351,7 +346,7 @@ export interface Vrrp {
   /** The node's name, for keepalived's own use; without blanks and quotes. */
   readonly node: string;
   /** At least one; no two of a family have the same virtual_router_id. */
-  readonly instances: readonly VrrpInstance[];
+  readonly instances: readonly VipInstance[];
   /** 1 to 254, the same for all instances. */
   readonly priority: number;
   /** In milliseconds. */

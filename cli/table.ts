@@ -70,10 +70,8 @@ const nameToLoad = {
   version: async () => (await import('./commands/version.ts')).printVersion,
 } as const satisfies Readonly<Record<string, CommandRow['load']>>;
 
-type CommandName = keyof typeof nameToLoad;
-
 /** The names of all commands. */
-export const commandNames = Object.keys(nameToLoad) as readonly CommandName[];
+export const commandNames = Object.keys(nameToLoad) as readonly (keyof typeof nameToLoad)[];
 
 const summaries = Object.values(headingToSummaries).flatMap((part) => Object.entries(part));
 const nameToSummary = new Map<string, string>(summaries);

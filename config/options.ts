@@ -288,11 +288,9 @@ interface OptionDescription {
   readonly argument: string;
   /** What it is for, as a phrase. */
   readonly meaning: string;
-  /** A value that works. */
   readonly example: string;
   /** Whether the flag can be repeated, and its text, like the variable's, can hold several values with commas. */
   readonly isList?: true;
-  /** What it belongs to in help. */
   readonly group: OptionGroup;
   /** What it is for elsewhere than in the agent, by the command or `manifest KIND`; the default is the agent's unless given. */
   readonly elsewhere?: Readonly<Record<string, { readonly meaning: string; readonly preset?: string }>>;

@@ -68,7 +68,6 @@ export class NodeAddresses {
     if (this.#list.length === 0) this.#rounds.plan(0);
   }
 
-  /** Looks no more. */
   stop(): void {
     void this.#rounds.stop();
   }
@@ -300,7 +299,6 @@ export class NodeDirectory {
     this.#lists.hasten(this.#ports.random() * spreadMs);
   }
 
-  /** Lists no more. */
   stop(): void {
     void this.#lists.stop();
   }

@@ -25,7 +25,6 @@ import { findErrorCode } from '../../lib/errors.ts';
 import { type NodeOutages, noOutages } from '../services/backends.ts';
 import { isDeepStrictEqual } from 'node:util';
 
-/** What it needs of its balancer. */
 interface NodeHealthOptions extends Pick<NodeHealthPorts, 'logger' | 'node' | 'onChange' | 'readRenewal'> {
   readonly route: ApiRoute;
   /** Of the Leases. */
@@ -54,7 +53,6 @@ export function createNodeHealth(options: NodeHealthOptions): NodeHealth {
 /** Who asks other nodes whether they live. */
 export type NodeWatch = Pick<NodeHealth, 'outages' | 'watch'>;
 
-/** A node that is asked. */
 interface Target {
   readonly address: Address;
   readonly state: NodeState;
@@ -158,7 +156,6 @@ export class ProbeTurns {
   }
 }
 
-/** What the caller supplies. */
 interface NodeHealthPorts
   extends Omit<DirectoryPorts, 'onChange' | 'onProblem'>, Pick<ReportsPorts, 'readRenewal'> {
   /** Connects once, and sends nothing. Never rejects; answers after the limit at the latest. */

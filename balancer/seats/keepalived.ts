@@ -217,7 +217,6 @@ export class BalancerBeat {
   #cancel: Cancel = () => undefined;
   #written: Promise<void> = Promise.resolve();
   #isFailing = false;
-  /** Whether keepalived runs the script. */
   readonly guard: GuardWatch;
   /** What keepalived had seen when it was last read; undefined before: a former life may have left some. */
   #seen: string | null | undefined = undefined;

@@ -1,5 +1,6 @@
 import {
   type SeatFiles,
+  type VrrpInstance,
   refreshSeconds,
   renderConfiguration,
   toPriority,
@@ -107,24 +108,19 @@ export interface SeatsInput {
   readonly version?: string | null;
 }
 
-/** The node whose seats are planned. */
 interface SeatsHost extends HostNetworks {
   /** As the API names it. */
   readonly node: string;
 }
 
 /** A seat that this node may hold. */
-export interface PlannedSeat {
+export interface PlannedSeat extends Pick<VrrpInstance, 'device' | 'vrid' | 'advertMs'> {
   /** `POOL/INDEX`. */
   readonly name: string;
   /** Whoever has it on the interface `lo` holds the seat. */
   readonly anchor: Address;
-  /** The interface that carries its adverts. */
-  readonly device: string;
-  readonly vrid: number;
   /** This node's among those that may hold the seat: 0 is the first. */
   readonly place: number;
-  readonly advertMs: number;
   /** How often its addresses are announced again, in seconds. */
   readonly refresh: number;
   /** Whether a Service has an address of it. */

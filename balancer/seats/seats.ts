@@ -35,7 +35,6 @@ import { AddressConflicts, type FindAddressUsers, type HeldAddress } from './con
 import { TriggerQueue, type Requeue } from '../../lib/sync-queue.ts';
 import { isDeepStrictEqual } from 'node:util';
 
-/** What differs from process to process. */
 type HostSeatsOptions = Pick<SeatsPorts, 'clock' | 'node' | 'logger' | 'onState' | 'onPlanned'> & {
   /** The folder that the balancer shares with its keepalived; whole path. */
   readonly runDir: string;
@@ -172,7 +171,6 @@ function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSe
 
 /** Has this node's keepalived hold the seats that the controller has named. Which it holds, the kernel's addresses say: keepalived's words are for people. */
 
-/** What the caller supplies. */
 interface SeatsPorts extends ConfigurationPorts {
   /** As the API names this node. */
   readonly node: string;

@@ -22,7 +22,6 @@ import type { NodeEndings } from '../../lib/api/node.ts';
 /** A Service with more is kube-proxy's. A list of these takes 30 ms of a processor. */
 export const maxSourceRanges = 2000;
 
-/** What a Service's list says. */
 interface SourceRanges {
   /** Null where everybody may come. */
   readonly familyToRanges: Readonly<Record<Family, FamilyRanges>> | null;
@@ -288,7 +287,6 @@ export function nameTaken(
 
 /** Where this is. */
 export interface Place {
-  /** The name of this node. */
   readonly node: string;
   /** The addresses of this host, but those of Services. */
   readonly local: ReadonlySet<string>;

@@ -12,7 +12,6 @@ import { type FollowedNode, followedNodes, type NodeReport, type NodeEnding } fr
 import { type ApiObject, type Resource, describeUnreadable } from '../../lib/kubernetes/client.ts';
 import type { VipnatError } from '../../lib/errors.ts';
 
-/** Who follows VirtualIPs. */
 type Source = Pick<Informer<VirtualIp>, 'version' | 'listed' | 'relist'>;
 
 /** VirtualIPs as far as this node may act on them. While the controller may not count on it, addresses and their Services go, and none comes. */
@@ -130,7 +129,6 @@ export class SlowStarts {
     return { ...balanced, weights: new Map(weights) };
   }
 
-  /** Calls nobody any more. */
   stop(): void {
     void this.#steps.stop();
   }
@@ -211,7 +209,6 @@ export interface FollowOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
-  /** The name of this node. */
   readonly node: string;
   /** New addresses wait for it. */
   readonly validity: LeaseValidity;
@@ -219,7 +216,6 @@ export interface FollowOptions {
   readonly onChange: () => void;
 }
 
-/** What is followed. */
 type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
 
 /** What follows one of them. */

@@ -30,7 +30,6 @@ import { nameTable, tableName } from '../../lib/api/balancer.ts';
  * as the number of Services has binary digits. That Service is kube-proxy's then, and is asked about alone, ever more seldom.
  */
 
-/** What the caller supplies. */
 interface WritePorts {
   readonly clock: Clock;
   readonly kernel: Pick<BalancerKernel, 'check'>;
@@ -74,7 +73,6 @@ export class IsolatedWrites {
     return new Map([...this.#refusals].map(([service, { reason }]) => [service, reason]));
   }
 
-  /** Whether a Service is refused. */
   isRefused(service: string): boolean {
     return this.#refusals.has(service);
   }

@@ -177,7 +177,6 @@ function namePort(balance: PortBalance): string {
 /** So soon an endpoint that lives has answered who came last: what is unanswered then stays so. */
 const answerMs = 200;
 
-/** What the caller supplies. */
 interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
   /** Called when `draining` has changed. */
   readonly onDrains: () => void;
@@ -190,7 +189,6 @@ interface SettlePorts extends Omit<CleanerPorts, 'counters'> {
 /** How the kernel balances each Service, and what follows from that for connections that are open. */
 export class SettledBalances {
   readonly #serviceToBalances = new Map<string, Balances>();
-  /** How each Service is balanced. */
   readonly balances: ReadonlyMap<string, Balances> = this.#serviceToBalances;
   readonly #clock: CleanerPorts['clock'];
   readonly #waits = new Set<() => void>();

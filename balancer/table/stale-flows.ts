@@ -320,7 +320,6 @@ interface Drain {
   hasOthers: boolean;
 }
 
-/** What the caller supplies. */
 interface DrainPorts {
   readonly clock: Clock;
   /** Ends connections whose time is over. */
@@ -408,7 +407,6 @@ export class Drains {
     };
   }
 
-  /** Cuts nothing any more. */
   stop(): void {
     void this.#cuts.stop();
   }

@@ -223,7 +223,6 @@ export interface TableStep {
 /** Two transactions: all that packets need is in `now`. What a packet may still use in a chain whose rules are replaced goes `later`. */
 export type TableChange = Readonly<Record<'now' | 'later', TableStep>>;
 
-/** A table as it is and as it shall be. */
 interface TablePair {
   readonly family: Family;
   readonly seen: NftTable;

@@ -29,7 +29,6 @@ export interface CheckFindings {
   readonly assessment: HostReading;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
-  /** What could not be read. */
   readonly unread: readonly UnreadText[];
   readonly config: Pick<CommandContext<object>['config'], 'sysctls'>;
   /** The one that runs here: no other vipnat may write then. */

@@ -5,7 +5,7 @@ import {
   planVrrp,
   renderKeepalived,
   keepalivedMark,
-  type VrrpInstance,
+  type VipInstance,
   type Vrrp,
 } from '../keepalived.ts';
 import { hostname } from 'node:os';
@@ -58,7 +58,7 @@ async function write(file: string, text: string): Promise<void> {
   });
 }
 
-function describeInstance({ vip, device, vrid, unicast }: VrrpInstance, { priority }: Vrrp): string {
+function describeInstance({ vip, device, vrid, unicast }: VipInstance, { priority }: Vrrp): string {
   const adverts =
     unicast === null ? 'multicast' : `unicast from ${unicast.source} to ${unicast.peers.join(', ')}`;
   return `${vip.text} on ${device}: virtual_router_id ${vrid}, priority ${priority}, ${adverts}`;

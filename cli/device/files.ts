@@ -170,15 +170,11 @@ function combine(found: Partial<Record<Key, string | undefined>>, origin: string
 }
 
 /** A LoadBalancerDevice, as far as commands need it. */
-export interface DeviceDescription {
-  readonly name: string;
+export interface DeviceDescription extends Pick<DeviceSettings, 'name' | 'cluster' | 'units' | 'options'> {
   /** Null where it names none. */
   readonly driver: string | null;
-  readonly cluster: string;
-  readonly units: readonly string[];
   /** Which addresses Services may have there; empty for any. */
   readonly addresses: readonly AddressRange[];
-  readonly options: Readonly<Record<string, string>>;
 }
 
 const kind = 'LoadBalancerDevice';

@@ -10,7 +10,7 @@ import { chooseDevice, type LoadBalancerDevice, type DeviceUnit } from '../../li
 import { shorten } from '../../lib/text.ts';
 import { isProgrammed, type Lease, type LeaseReport } from '../../lib/api/node.ts';
 import { isAwaited, type Service, type ServiceSlice } from '../../lib/api/service.ts';
-import type { EarlySlice, Pod } from '../../lib/api/endpoints.ts';
+import type { Backend, EarlySlice, Pod } from '../../lib/api/endpoints.ts';
 
 /** How a Service does. What the controller says in its condition counts first; what it cannot know follows from the other objects. */
 
@@ -338,7 +338,6 @@ export interface DeviceOfService {
   readonly name: string;
   /** Null where the API has none of that name. */
   readonly view: DeviceView | null;
-  /** Members that get no new connections. */
   readonly draining: NonNullable<NonNullable<LoadBalancerDevice['status']>['draining']>;
 }
 
@@ -352,16 +351,13 @@ export interface ControllerView {
 }
 
 /** A pod behind a Service, or whatever has its address. */
-export interface PodView {
-  readonly address: string;
+export interface PodView extends Pick<Backend, 'address' | 'node'> {
   /** `8080`, or several separated by commas. */
   readonly ports: string;
   /** Whether it takes new connections, ends, or does neither. */
   readonly state: 'ready' | 'ending' | 'not ready';
   /** It ends, and still answers: new connections go there if nobody is ready. */
   readonly isServingLast: boolean;
-  /** Null where nobody says. */
-  readonly node: string | null;
   /** Only a readiness gate keeps it from being ready: nodes learn of it first. Null for any other pod. */
   readonly gate: GateView | null;
   /** What nodes say of the connections that it still has; null where no node says that it drains. */
@@ -378,13 +374,11 @@ export interface GateView {
   readonly nodes: readonly string[];
 }
 
-/** A pod that gets no new connection. */
 interface DrainView {
   /** By the first node that says so, as the API writes dates. */
   readonly since: string;
   /** Of all nodes; null before any of them has counted. */
   readonly connections: number | null;
-  /** Each node that says so. */
   readonly nodes: readonly NodeDrain[];
 }
 

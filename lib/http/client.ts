@@ -7,7 +7,6 @@ import { type Endpoint, type Family, familyToElsewhere } from '../net.ts';
 import { createSocket } from 'node:dgram';
 import { addAbortSignal } from 'node:stream';
 
-/** Who is called by TLS. */
 interface TlsServer {
   /** A name or an address, without brackets. Its certificate has to be for it. */
   readonly host: string;
@@ -368,7 +367,6 @@ export function askLoopback(
 export interface Serving {
   /** The names and addresses of its certificate as Node prints them: `DNS:kubernetes, IP Address:10.96.0.1`. */
   readonly alternativeNames: string;
-  /** Until when the certificate counts. */
   readonly validTo: Date;
   /** How far its clock is before this host's in milliseconds, to about half a second; null when its answer has no date. */
   readonly clockAheadMs: number | null;

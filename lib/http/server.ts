@@ -103,7 +103,6 @@ function finish<S extends Server | TlsServer>(server: S): S {
   return server;
 }
 
-/** The connections of one server. */
 class Connections {
   readonly #limits: ConnectionLimits;
   /** The oldest first. */

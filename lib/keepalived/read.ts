@@ -482,15 +482,12 @@ export function findVrid({ text }: Address): number | null {
 }
 
 /** One VRRP advertisement, of version 2 (RFC 3768) or 3 (RFC 9568). */
-export interface VrrpAdvert {
+export interface VrrpAdvert extends Pick<InstanceView, 'vrid' | 'addresses'> {
   readonly family: Family;
   /** The sender's address, in canonical text. */
   readonly source: string;
-  readonly vrid: number;
   /** 0 when the sender gives up its addresses, 255 when they are its own. */
   readonly priority: number;
-  /** The virtual addresses in canonical text, in the order of the packet. */
-  readonly addresses: readonly string[];
 }
 
 /** The adverts in what `tcpdump -x` printed, in their order. Packets that are none are left out. Pure and total. */

@@ -26,7 +26,6 @@ export interface Notice {
   readonly state: VrrpState;
 }
 
-/** An instance's last known state. */
 interface InstanceState {
   readonly state: VrrpState;
   /** By the Clock. */
@@ -132,7 +131,7 @@ export function toPriority(place: number): number {
 }
 
 /** One vrrp_instance. Every text in it is one word to keepalived's parser. */
-interface VrrpInstance {
+export interface VrrpInstance {
   readonly name: string;
   /** The interface that carries the adverts. */
   readonly device: string;

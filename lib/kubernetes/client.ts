@@ -11,7 +11,6 @@ import { readJson } from '../text.ts';
 
 export { readJson };
 
-/** A whole answer. */
 interface ApiReply {
   readonly status: number;
   readonly text: string;
@@ -390,7 +389,7 @@ export type EndpointSlice = z.output<typeof slice>;
 export type Service = z.output<typeof service>;
 
 /** A kind of objects, and which of them are asked for. Nothing of an answer is trusted: the schema has what is used of it. */
-export interface Resource<T extends ApiObject> {
+export interface Resource<T extends ApiObject> extends Pick<ApiCall, 'remedy' | 'absence'> {
   readonly kind: string;
   readonly path: string;
   /** As it is in a query; empty for all of the path. */
@@ -401,12 +400,8 @@ export interface Resource<T extends ApiObject> {
   readonly isKept?: (object: T) => boolean;
   /** One of them that cannot be read any more is gone. Unless given, what was last known of it counts. */
   readonly dropsUnreadable?: true;
-  /** What a person has to do where the credentials do not allow it, as a phrase. */
-  readonly remedy?: string;
   /** An older API may not have this kind (404): then there is none of it. */
   readonly mayBeMissing?: true;
-  /** What a person has to do where the API does not know the kind, as a phrase. */
-  readonly absence?: string;
 }
 
 /** How much of a kind is taken: whoever answers may not be who was asked. */

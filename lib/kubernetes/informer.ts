@@ -220,7 +220,6 @@ export class Informer<T extends ApiObject> {
     return this.#reached;
   }
 
-  /** Of the objects. */
   get kind(): string {
     return this.#options.resource.kind;
   }

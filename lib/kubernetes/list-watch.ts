@@ -178,7 +178,6 @@ export async function listObjects<T extends ApiObject>(
   }
 }
 
-/** How far a list has come. */
 interface Progress {
   readonly size: PageSize;
   readonly token: string | null;

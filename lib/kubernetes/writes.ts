@@ -181,10 +181,7 @@ export type ReadAnswer<T> =
   | { readonly outcome: 'unreachable'; readonly detail: string };
 
 /** An object to read. */
-export interface ObjectRead<T> {
-  /** What it is for, to begin a sentence with: `reading Lease x`. */
-  readonly title: string;
-  readonly path: string;
+export interface ObjectRead<T> extends Pick<ObjectWrite, 'title' | 'path'> {
   readonly schema: z.ZodMiniType<T>;
 }
 

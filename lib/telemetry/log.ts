@@ -38,7 +38,6 @@ interface HeartbeatOptions {
   readonly uptimeMs: () => number;
   /** Milliseconds that are left until the process counts as hanging; negative since then. */
   readonly leftMs: () => number;
-  /** Replaces the file. */
   readonly write: (text: string) => Promise<void>;
   /** It cannot be written, for the first time in a row: HEARTBEAT_NOT_WRITTEN. It keeps trying. */
   readonly onProblem: (error: VipnatError) => void;

@@ -4,7 +4,6 @@ import { version } from '../text.ts';
 
 /** All metrics of an agent, as Prometheus reads them. */
 export interface Metrics extends Pick<Sampler<SampledName>, 'contentType' | 'print'> {
-  /** Counts from now on. */
   readonly meter: Meter;
 }
 
@@ -43,14 +42,12 @@ export async function createMetrics(): Promise<Metrics> {
 export interface Meter {
   /** Adds to a counter, 1 unless an amount is given. */
   count<Name extends CounterName>(name: Name, labels: LabelsOf<Name>, amount?: number): void;
-  /** How long a sync took. */
   time(seconds: number): void;
 }
 
 /** Counts nothing: nobody can ask. */
 export const noMeter: Meter = { count: () => undefined, time: () => undefined };
 
-/** One value of one metric. */
 interface AnySample<Name extends string = string> {
   readonly name: Name;
   readonly labels: Readonly<Record<string, string>>;
@@ -272,7 +269,6 @@ export const metrics: Readonly<Record<string, MetricDefinition>> = { ...sampled,
 /** The name of a metric that is read from the state. */
 export type SampledName = keyof typeof sampled;
 
-/** The name of a metric that is counted. */
 type CounterName = Exclude<keyof typeof counted, 'vipnat_sync_duration_seconds'>;
 
 /** What a metric's labels can be given. */
@@ -292,7 +288,6 @@ export interface ProcessState {
   readonly residentBytes: number;
 }
 
-/** Metrics that every process has. */
 const processMetrics = {
   vipnat_build_info: sampled.vipnat_build_info,
   process_start_time_seconds: sampled.process_start_time_seconds,
@@ -300,7 +295,6 @@ const processMetrics = {
   process_resident_memory_bytes: sampled.process_resident_memory_bytes,
 };
 
-/** One value of one of them. */
 type ProcessSample = Sample & { readonly name: keyof typeof processMetrics };
 
 /** All values of a process. Pure. */

@@ -12,7 +12,6 @@ interface Waiting {
 
 /** The kernel of kernel-child.ts, as if it were here. */
 export interface RealKernel extends Kernel {
-  /** Resolves once the child answers. */
   ping(): Promise<unknown>;
   /** From now on no tool has long. */
   hurry(): Promise<unknown>;

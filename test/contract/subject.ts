@@ -15,7 +15,6 @@ export interface KernelSubject {
   mountLock(): Promise<void>;
   /** Somebody gives the interface lo an address. */
   addAddress(address: string): Promise<void>;
-  /** Somebody takes it away again. */
   removeAddress(address: string): Promise<void>;
   /** A program of this host connects to a VIP that is on it, and stays connected. */
   connect(vip: Endpoint): Promise<void>;
@@ -23,11 +22,8 @@ export interface KernelSubject {
   programNftProxy(state: string): Promise<void>;
   /** The kernel keeps track of one more connection like this; `number` tells it from others. */
   trackFlow(flow: FlowSelection, number: number): Promise<void>;
-  /** Somebody makes the host pass on no packets of a family. */
   disableForwarding(family: Family): Promise<void>;
-  /** Somebody makes it pass them on. */
   enableForwarding(family: Family): Promise<void>;
-  /** The tool fails this way from now on. */
   breakTool(tool: string, fault: ToolFault): Promise<void>;
   /** Somebody adds a rule to this table of iptables-nft that iptables-nft cannot show, by nft itself. */
   addStrangeRule(family: Family, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
@@ -35,7 +31,6 @@ export interface KernelSubject {
   loseMatch(family: Family, dialect: IptablesDialect, table: 'nat' | 'filter' | 'mangle'): Promise<void>;
   /** How many processes the kernel has running. */
   countChildren(): Promise<number>;
-  /** Removes everything. */
   dispose(): Promise<void>;
 }
 

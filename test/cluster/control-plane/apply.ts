@@ -11,7 +11,6 @@ export async function printOn(lab: Lab, ...words: readonly string[]): Promise<st
   return stdout;
 }
 
-/** Where objects of a kind that vipnat prints are created. */
 function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const place = 'namespace' in metadata ? `/namespaces/${metadata.namespace}` : '';

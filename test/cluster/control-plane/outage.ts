@@ -17,7 +17,6 @@ export interface Outage extends Failing {
   readonly watchedAt: readonly string[];
 }
 
-/** How a fault is looked at. */
 interface Measurement {
   /** From the fault's beginning to the end of all measuring. */
   readonly durationMs: number;

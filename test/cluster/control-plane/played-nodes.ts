@@ -16,7 +16,6 @@ export class PlayedNodes {
   inUse: readonly string[] = [];
   /** What their kernels cannot translate. */
   unsupported: readonly string[] = [];
-  /** Whether they program what they hear. */
   isProgramming = true;
 
   constructor(api: SingleApiserver, namespace: string, names: readonly string[]) {

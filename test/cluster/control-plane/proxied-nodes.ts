@@ -45,7 +45,6 @@ export class ProxiedNodes {
     }
   }
 
-  /** Ends everything. */
   async end(): Promise<void> {
     await this.#cluster.end();
   }
@@ -60,7 +59,6 @@ export class ProxiedNodes {
     return this.#cluster.machine(name);
   }
 
-  /** Pulls a node's cable out of the switch, or plugs it in. */
   async setCable(node: string, isPlugged: boolean): Promise<void> {
     await this.#cluster.setCable(node, isPlugged);
   }
@@ -124,7 +122,6 @@ export class ProxiedNodes {
     await Promise.all(names.map((name) => this.#startBalancer(name)));
   }
 
-  /** Ends all balancers at once. */
   async killBalancers(): Promise<void> {
     await Promise.all(this.plan.nodes.map(({ name }) => this.#balancer(name).stop('KILL')));
   }

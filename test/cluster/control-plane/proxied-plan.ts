@@ -40,7 +40,6 @@ export class ProxiedPlan {
     }));
   }
 
-  /** Those with a kube-proxy. */
   get proxiedNames(): readonly string[] {
     return this.names.filter((name) => this.setUpOf(name).mode !== 'none');
   }
@@ -55,14 +54,12 @@ export class ProxiedPlan {
     return this.nodes.map(({ pod }) => pod);
   }
 
-  /** What a name stands for. */
   setUpOf(name: string): ProxySetUp {
     const setUp = this.#setUps[name];
     if (setUp === undefined) throw new Error(`no set-up is called ${name}`);
     return setUp;
   }
 
-  /** The node of a set-up. */
   nodeOf(name: string): ProxiedNode {
     const node = this.nodes[this.names.indexOf(name)];
     if (node === undefined) throw new Error(`no node has the set-up ${name}`);

@@ -20,10 +20,6 @@ import { type ServicesWorld, stepsMs } from './services-world.ts';
 /** They ask for no address of the pool that other tests count. */
 const annotations = { 'vipnat.io/pool': 'none' };
 
-interface Admitted extends Injected {
-  readonly spec: object;
-}
-
 async function create(
   world: ServicesWorld,
   kind: string,
@@ -41,7 +37,7 @@ async function create(
 export async function admit(
   { api }: ServicesWorld,
   pod: Omit<InjectedPod, 'namespace'> & { readonly namespace?: string },
-): Promise<Admitted> {
+): Promise<Injected & { readonly spec: object }> {
   const { namespace = 'gates', ...parts } = pod;
   const path = `/api/v1/namespaces/${namespace}/pods?dryRun=All`;
   const { code, object: made } = await api.ask({ method: 'POST', path, object: toPod(parts) });

@@ -116,7 +116,6 @@ export class ServicesWorld {
     await this.api.stop();
   }
 
-  /** A token of a service account. */
   async requestToken(where: string, account: string): Promise<string> {
     const path = `/api/v1/namespaces/${where}/serviceaccounts/${account}/token`;
     const { object } = await this.api.ask({ method: 'POST', path, object: { spec: {} } });
@@ -166,12 +165,10 @@ export class ServicesWorld {
     return code === 200 ? (object as unknown as Balanced) : null;
   }
 
-  /** The addresses of its status. */
   async readAddresses(name: string): Promise<string[]> {
     return ((await this.readService(name))?.status.loadBalancer.ingress ?? []).map(({ ip }) => ip);
   }
 
-  /** Waits until a Service's status has so many addresses, and answers them. */
   async awaitAddresses(name: string, count = 1, limitMs = stepsMs): Promise<string[]> {
     await waitFor(async () => (await this.readAddresses(name)).length === count, limitMs).catch(() => {
       throw new WaitedTooLong(`${name} has no ${count} addresses:\n${this.readLogs()}`);
@@ -185,7 +182,6 @@ export class ServicesWorld {
       .join('\n--\n');
   }
 
-  /** What a controller has written. */
   readLog(name: string): string {
     return readFileSync(join(this.api.folder, `${name}.log`), 'utf8');
   }
@@ -209,7 +205,6 @@ export class ServicesWorld {
     await waitFor(async () => (await this.api.ask({ method: 'GET', path })).code === 404, stepsMs);
   }
 
-  /** What the API says of a pool. */
   async readPool(name: string): Promise<ApiAnswer['object']> {
     return (await this.api.ask({ method: 'GET', path: `${addressPools.path}/${name}` })).object;
   }
@@ -234,7 +229,6 @@ const plurals: Readonly<Record<string, string>> = {
   ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings',
 };
 
-/** Where objects of a kind are. */
 function locate({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
   const scope =

@@ -145,7 +145,6 @@ export class SingleApiserver {
   }
 }
 
-/** A request, as the apiserver notes it. */
 interface AuditEvent {
   readonly user: { readonly username: string };
   readonly verb: string;

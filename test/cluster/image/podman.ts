@@ -51,7 +51,6 @@ export class Podman {
     await this.ask(['run', '--detach', '--name', name, ...runtimeFlags, ...flags, image, ...words]);
   }
 
-  /** All that a container has printed so far. */
   async readLog(name: string): Promise<string> {
     const { stdout, stderr } = await this.#podman(['logs', name]);
     return stdout + stderr;

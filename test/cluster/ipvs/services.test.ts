@@ -78,7 +78,6 @@ test('without strictARP nodes answer for an address that another one holds; doct
     );
 });
 
-/** Names of the pods that answer an address. */
 async function listAnswering(vip: string): Promise<readonly string[]> {
   return Object.keys((await world().seat(outsider.name).greet(vip, services.web.port, 20)).apiservers);
 }

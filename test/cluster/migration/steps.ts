@@ -24,10 +24,8 @@ const limitMs = 10_000;
 /** A step that takes longer than that has failed anyway. */
 const longestMs = 60_000;
 
-/** What a step cost its clients. */
 interface Cost {
   readonly sent: number;
-  /** How often each thing went wrong. */
   readonly errors: Readonly<Record<string, number>>;
   /** How many of the connections that succeeded went through the holder's HAProxy; null when it does not run. */
   readonly proxied: number | null;

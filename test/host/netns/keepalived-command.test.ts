@@ -1,19 +1,14 @@
 import { beforeAll, expect, test } from '@jest/globals';
+import type { CommandResult } from '../../support/network/namespaces.ts';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 
-interface Printed {
-  readonly exitCode: number;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-type Written = Printed & { readonly text: string };
+type Written = CommandResult & { readonly text: string };
 
 interface Outcomes {
-  readonly printed: Printed;
+  readonly printed: CommandResult;
   readonly written: Written;
   readonly again: Written;
-  readonly unwritten: Printed;
+  readonly unwritten: CommandResult;
   readonly foreign: Written;
 }
 

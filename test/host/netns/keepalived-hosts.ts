@@ -61,7 +61,6 @@ export class KeepalivedHosts {
     process.kill(main, 'SIGKILL');
   }
 
-  /** Until the VIPs of both families are there, or are gone. */
   async waitForVips(name: string, isThere = true): Promise<void> {
     await waitUntil(
       async () => {

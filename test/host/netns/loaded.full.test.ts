@@ -8,7 +8,6 @@ import { startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { createCertificates } from '../../../tools/lab/certificates/certificates.ts';
 import { writeKubeconfig } from '../../support/network/kubeconfig.ts';
 
-/** What a process has loaded when it ends. */
 interface Loaded {
   /** JavaScript and native files, by their names. */
   readonly files: readonly string[];

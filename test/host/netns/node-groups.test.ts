@@ -5,14 +5,11 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { makeFolderEach } from '../../support/network/own-folder.ts';
 import { join } from 'node:path';
 
-let root: string;
-makeFolderEach('groups', (made) => {
-  root = made;
-});
+const root = makeFolderEach('groups');
 
 /** Waits for the end of a process as `groups` does that a lab starts. */
 function startWaiting(pid: number | undefined, since: string): ChildProcess {
-  const words = ['await', String(pid), since, 'nobodys-0', join(root, 'lab')];
+  const words = ['await', String(pid), since, 'nobodys-0', join(root.path, 'lab')];
   return spawn('tools/lab/nodes/groups', words);
 }
 
@@ -21,7 +18,7 @@ const readStartTime = (pid: number | undefined): string =>
   readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21] ?? '';
 
 test('a later process with the number of a lab that has ended keeps no disk', async () => {
-  const disk = join(root, 'lab/m1/disk');
+  const disk = join(root.path, 'lab/m1/disk');
   mkdirSync(disk, { recursive: true });
   const later = spawn('sleep', ['60']);
   try {
@@ -37,14 +34,14 @@ test.each([
   ['goes', false],
   ['of the next lab of its name stays', true],
 ])('when a lab has ended, the disk of a node %s', async (_title, isNext) => {
-  const disk = join(root, 'lab/m1/disk');
+  const disk = join(root.path, 'lab/m1/disk');
   mkdirSync(disk, { recursive: true });
   const lab = spawn('sleep', ['60']);
   const waiter = startWaiting(lab.pid, readStartTime(lab.pid));
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect([existsSync(disk), waiter.exitCode]).toEqual([true, null]);
   if (isNext) {
-    rmSync(join(root, 'lab'), { recursive: true });
+    rmSync(join(root.path, 'lab'), { recursive: true });
     mkdirSync(disk, { recursive: true });
     writeFileSync(join(disk, 'file'), '');
   }

@@ -61,7 +61,6 @@ class SeatNetwork {
     return this.#client;
   }
 
-  /** Pulls a node's cable, or plugs it in again. */
   async setCable(node: SeatNode, isPlugged: boolean): Promise<void> {
     await this.#namespaces?.shell(this.#switch, `ip link set ${node.name} ${isPlugged ? 'up' : 'down'}`);
   }
@@ -93,7 +92,6 @@ class SeatNetwork {
     await this.waitForOneHolder(...anchors);
   }
 
-  /** Waits until each of some addresses has one holder. */
   async waitForOneHolder(...addresses: string[]): Promise<void> {
     let last = '';
     await waitUntil(
@@ -120,7 +118,6 @@ class SeatNetwork {
     );
   }
 
-  /** The node that has an address. */
   async findHolder(address: string): Promise<SeatNode> {
     const [name] = await this.listHolders(address);
     const node = this.nodes.find((one) => one.name === name);
@@ -128,7 +125,6 @@ class SeatNetwork {
     return node;
   }
 
-  /** How often each keepalived has entered a state so far. */
   countTransitions(): number[] {
     return this.nodes.map((node) => node.countTransitions());
   }

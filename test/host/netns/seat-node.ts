@@ -63,12 +63,10 @@ export class SeatNode {
     return (await execa('nsenter', words)).stdout;
   }
 
-  /** What it is told. */
   order(order: SeatsOrder): void {
     this.#seats?.stdin?.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** Ends it without a word. */
   async killSeats(): Promise<void> {
     const child = this.#seats;
     this.#seats = null;
@@ -126,7 +124,6 @@ export class SeatNode {
     this.#keepalived = null;
   }
 
-  /** How often keepalived has entered a state so far. */
   countTransitions(): number {
     return [...this.#keepalivedLog.matchAll(/Entering \w+ STATE/g)].length;
   }

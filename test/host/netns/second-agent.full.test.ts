@@ -14,20 +14,17 @@ const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
 
 /** The waiting agents' own files, so that what one of them writes is seen. */
-let folder: string;
 
 const cluster = useProxiedCluster('each test');
 
-makeFolderEach('second', (made) => {
-  folder = made;
-});
+const folder = makeFolderEach('second');
 
 /** What a pod has of its own, besides: each command in a namespace has its own mounts. */
 const inPod = ['sh', '-ec', 'mount -t tmpfs tmpfs /dev/shm; exec "$@"', 'sh'];
 
 /** Starts one more agent on m1, in a pod of this kind; answers once it waits. */
 async function startWaiting(args: readonly string[] = [], pod = ''): Promise<Agent> {
-  const files = ['--state-dir', join(folder, 'state'), '--run-dir', join(folder, 'run')];
+  const files = ['--state-dir', join(folder.path, 'state'), '--run-dir', join(folder.path, 'run')];
   const command = [...inPod, ...vipnatCommand(['run', ...vipArguments, ...files, ...args])];
   const agent = new Agent(cluster.start('m1', command, { ...process.env, VIPNAT_POD: pod }));
   await agent.waitForLine(waits);
@@ -61,7 +58,10 @@ describe('a second agent', () => {
     );
     expect(await dumpRules(cluster, 'm1')).toBe(before);
     expect(await second.stop()).toBe(0);
-    expect([existsSync(join(folder, 'state')), existsSync(join(folder, 'run'))]).toEqual([false, false]);
+    expect([existsSync(join(folder.path, 'state')), existsSync(join(folder.path, 'run'))]).toEqual([
+      false,
+      false,
+    ]);
     expect(await dumpRules(cluster, 'm1')).toBe(before);
   });
 

@@ -119,7 +119,6 @@ export class ServiceWorld {
     if (server.stdout !== null) await once(server.stdout, 'data');
   }
 
-  /** The path of a file with which any host can ask the API. */
   get kubeconfig(): string {
     return this.#kubeconfig;
   }
@@ -130,7 +129,6 @@ export class ServiceWorld {
     return JSON.parse(stdout) as string[];
   }
 
-  /** Runs a script on a machine. */
   shell(machine: string, script: string): Promise<string> {
     return this.cluster.shell(machine, script);
   }

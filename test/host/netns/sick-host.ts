@@ -164,7 +164,6 @@ export class SickHost {
     return () => child.kill('SIGTERM');
   }
 
-  /** Waits until m1 has the VIP. */
   async waitForVip(): Promise<void> {
     await waitUntil(
       async () => (await this.shell('ip -o addr show dev eth0')).includes(` ${vips.ipv4}/`),
@@ -179,7 +178,6 @@ export class SickHost {
     await this.shell('systemctl start kube-proxy');
   }
 
-  /** The first half of that. */
   async createApiserver(): Promise<void> {
     await this.shell(`mkdir -p /etc/kubernetes/manifests
 cat >/etc/kubernetes/manifests/kube-apiserver.yaml <<'END'

@@ -34,10 +34,8 @@ export const endpoints = listEndpoints('ipv4').join(',');
 /** The same with those of both families. */
 export const allEndpoints = families.flatMap(listEndpoints).join(',');
 
-/** All apiservers, as they call themselves. */
 const everyApiserver = masters.map(({ name }) => name);
 
-/** Somebody who asks, and whom. */
 interface Question {
   readonly seat: SeatName;
   readonly host: string;

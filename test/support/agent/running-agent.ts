@@ -8,12 +8,13 @@ import { Agent, type AgentPorts } from '../../../agent/agent.ts';
 import { FakeMeter } from '../fakes/meter.ts';
 import { FakeApiservers } from '../fakes/apiserver.ts';
 import { FakeStore } from '../fakes/store.ts';
-import { FakeTrackFile } from '../fakes/track-file.ts';
 import { FakeNotices } from '../fakes/notices.ts';
 import { FakeClusterApi } from '../fakes/cluster-api.ts';
 import { RecordingEvents } from '../fakes/events.ts';
 import { FakeDrain } from '../fakes/drain.ts';
 import { type ReconcileState, emptyState } from '../../../agent/decide/decision.ts';
+import type { TrackFile } from '../../../lib/keepalived/write.ts';
+import type { VipnatError } from '../../../lib/errors.ts';
 
 /** An Ethernet with other hosts on it: who answers ARP for which address. */
 class FakeLink {
@@ -23,7 +24,6 @@ class FakeLink {
   proxy: string | null = null;
   /** What every question fails with while it is set. */
   problem: Error | null = null;
-  /** The addresses that were asked for, in order. */
   readonly asked: string[] = [];
 
   askDuplicateOwner: AskDuplicateOwner = ({ address, device }) => {
@@ -67,16 +67,13 @@ export interface RunningAgent {
   readonly meter: FakeMeter;
   readonly apiservers: FakeApiservers;
   readonly store: FakeStore;
-  /** What keepalived is told. */
   readonly trackFile: FakeTrackFile;
-  /** What keepalived says. */
   readonly notices: FakeNotices;
   /** What the agent asks as the Kubernetes API: one that says nothing until it is told to. */
   readonly api: FakeClusterApi;
   readonly events: RecordingEvents;
   /** What its state folder and its kernel say of a drain. */
   readonly drain: FakeDrain;
-  /** The other hosts on its Ethernet. */
   readonly link: FakeLink;
 }
 
@@ -87,11 +84,9 @@ export interface AgentWorld {
   readonly kernel?: FakeKernel;
   /** What kube-proxy answers when it is asked for its mode. */
   readonly answer?: string | null;
-  /** How long it takes to answer. */
   readonly answerMs?: number;
   /** The apiservers; healthy ones wherever they are asked for, when left out. */
   readonly apiservers?: FakeApiservers;
-  /** What it begins with. */
   readonly memory?: ReconcileState;
   readonly store?: FakeStore;
   /** In place of the fakes. */
@@ -134,4 +129,32 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
 /** The lines of a level, without times. */
 export function linesOf({ logger }: Pick<RunningAgent, 'logger'>, level: string): string[] {
   return logger.lines.filter((line) => line.level === level).map(({ message }) => message);
+}
+
+/** A track file that remembers all that was written, and fails where told to. */
+class FakeTrackFile implements TrackFile {
+  readonly location = '/run/vipnat/keepalived/serving';
+  readonly values: number[] = [];
+  /** What every attempt fails with while it is set. */
+  problem: VipnatError | null = null;
+  attempts = 0;
+
+  /** What is seen of keepalived. */
+  guard: Awaited<ReturnType<TrackFile['view']>> = { isWatched: null };
+  readonly view = () => Promise.resolve(this.guard);
+
+  /** What is in it: others write, too. */
+  content: number | null = null;
+
+  read(): Promise<boolean | null> {
+    return Promise.resolve(this.content === null ? null : this.content === 0);
+  }
+
+  write(value: number): Promise<void> {
+    this.attempts += 1;
+    if (this.problem !== null) return Promise.reject(this.problem);
+    this.values.push(value);
+    this.content = value;
+    return Promise.resolve();
+  }
 }

@@ -15,7 +15,6 @@ import { WatchedApi, ApiLog } from '../../../agent/api.ts';
 import { toEndpoint } from '../fakes/endpoints.ts';
 import { formatEndpoint } from '../../../lib/net.ts';
 
-/** Certificates in a folder of their own. */
 interface CertificateFolder extends Certificates {
   readonly folder: string;
   remove(): void;
@@ -128,6 +127,13 @@ export class ApiWorld {
     return server;
   }
 
+  /** One that has been started: 0 is the first. */
+  server(index: number): KubeApi {
+    const server = this.servers[index];
+    if (server === undefined) throw new Error('no server');
+    return server;
+  }
+
   /** Tells the source whom it may ask: all servers. */
   consult(): void {
     const endpoints = this.servers.map(({ port }, index) => toEndpoint(`127.0.0.${index + 1}:${port}`));
@@ -148,7 +154,6 @@ export class ApiWorld {
       .length;
   }
 
-  /** How many watches are up. */
   get watches(): number {
     return this.servers.reduce((sum, { watches }) => sum + watches, 0);
   }

@@ -10,7 +10,6 @@ import { createRenewalReader } from '../../../balancer/nodes/directory.ts';
 import { electionLease } from '../../../lib/api/vipnat.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 
-/** What differs from life to life. */
 interface BalancerLifeOptions
   extends
     Pick<BalancerPorts, 'route' | 'clock' | 'logger' | 'node'>,
@@ -34,7 +33,6 @@ interface LifeNodes {
   readonly watch: NodeWatch;
 }
 
-/** A life that was started. */
 interface BalancerLife {
   /** Says again what this node has done: its seats are others. */
   readonly report: () => void;

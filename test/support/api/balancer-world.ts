@@ -30,10 +30,8 @@ export class BalancerWorld {
   addresses = ['10.77.0.11'];
   /** How often the balancer listed a table. */
   lists = 0;
-  /** Rules that others have. */
   ruleCount = 0;
   hasKubeProxy = true;
-  /** Open connections that the kernel has. */
   connections: readonly BalancedFlow[] = [];
   /** Why connections cannot be listed. */
   walkFailure: Error | null = null;
@@ -58,7 +56,6 @@ export class BalancerWorld {
     return world;
   }
 
-  /** The Lease of this node, as the API has it. */
   get lease() {
     return this.api.leases.find(`vipnat-lb-${node}`);
   }
@@ -86,7 +83,6 @@ export class BalancerWorld {
     this.#stop = life.stop;
   }
 
-  /** Ends the life of the balancer. */
   async stopBalancer(): Promise<void> {
     const stopped = this.#stop();
     await this.pass(1);
@@ -94,7 +90,6 @@ export class BalancerWorld {
     this.#stop = () => Promise.resolve();
   }
 
-  /** Ends all. */
   async stop(): Promise<void> {
     await this.stopBalancer();
     await this.api.stop();

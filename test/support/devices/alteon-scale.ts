@@ -9,7 +9,6 @@ import { sleep } from '../../../lib/clock.ts';
 interface ScaleOptions {
   readonly services: number;
   readonly pods: number;
-  /** How long a request takes. */
   readonly callMs: number;
   readonly callsPerSecond: number;
 }

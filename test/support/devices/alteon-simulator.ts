@@ -10,7 +10,6 @@ import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type AlteonRow, printDifference, readTable } from './alteon-configuration.ts';
 
-/** A request that came. */
 interface AlteonCall {
   readonly unit: number;
   readonly method: string;
@@ -85,7 +84,6 @@ export class AlteonSimulator {
     );
   }
 
-  /** What a driver's settings need. */
   get urls(): readonly string[] {
     return this.#servers.map((server) => `https://localhost:${(server.address() as AddressInfo).port}`);
   }
@@ -94,7 +92,6 @@ export class AlteonSimulator {
     return this.#ca;
   }
 
-  /** The other unit becomes active. */
   switchRoles(): void {
     this.active = new Set([...this.units.keys()].filter((at) => !this.active.has(at)));
   }
@@ -103,7 +100,6 @@ export class AlteonSimulator {
     return this.#unit([...this.active][0] ?? 0);
   }
 
-  /** Requests that change something. */
   get writes(): readonly AlteonCall[] {
     return this.calls.filter(({ method }) => method !== 'GET');
   }

@@ -14,7 +14,6 @@ import { createFakeDriver } from './fake-driver.ts';
 
 /** A driver that breaks one promise, and keeps all others. */
 export interface BrokenDriver {
-  /** What it does wrong. */
   readonly fault: string;
   readonly check: string;
   /** Of the fake that it drives. */

@@ -1,14 +1,9 @@
 import type { Clock, Cancel } from '../../../lib/clock.ts';
 
-interface Timer {
-  readonly atMs: number;
-  readonly callback: () => void;
-}
-
 /** A clock that goes on by itself: when all else waits, the next call falls due. For what is in memory alone, as nothing else is waited for. */
 export class EagerClock implements Clock {
   #nowMs = 0;
-  #timers: Timer[] = [];
+  #timers: { readonly atMs: number; readonly callback: () => void }[] = [];
   #isTurning = false;
 
   now(): number {

@@ -23,7 +23,6 @@ export type FakeRequest =
 export interface FakeAnswer {
   readonly role: 'active' | 'standby';
   readonly isInSync: boolean;
-  /** Whether an apply is under way. */
   readonly isApplying: boolean;
   /** Whether what is in force outlives a restart. */
   readonly isSaved: boolean;
@@ -33,7 +32,6 @@ export interface FakeAnswer {
   readonly sessions: ReadonlyMap<string, number>;
 }
 
-/** Everything that a device can do. */
 const allCapabilities: Capabilities = {
   ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true },
   ...{ affinity: true, ipv6: true, udp: true, atomicCommit: false, pair: true },
@@ -52,8 +50,6 @@ interface OpenSession {
   isOpen: boolean;
 }
 
-type Fault = 'lost answer' | 'refused';
-
 /**
  * A load balancer in memory: one unit, or a pair of which one is active and copies what it saves to the other. Where it commits atomically,
  * writes change a candidate that counts when it is applied; else each write is in force. It knows nothing of marks: any name may be used.
@@ -68,7 +64,7 @@ export class FakeDevice {
   #sessions: OpenSession[] = [];
   #isUnresponsive = false;
   #refuses = false;
-  #nextFault: Fault | null = null;
+  #nextFault: 'lost answer' | 'refused' | null = null;
   #held: Promise<void> | null = null;
 
   constructor({ clock, capabilities = {}, latencyMs = 0, applyMs = 0 }: FakeDeviceOptions) {
@@ -84,7 +80,6 @@ export class FakeDevice {
     return this.#units.map((_, at) => `unit-${at + 1}`);
   }
 
-  /** The one that takes writes. */
   get activeUnit(): string {
     return this.unitNames[this.#active] ?? '';
   }
@@ -126,12 +121,10 @@ export class FakeDevice {
     this.#sessions = [];
   }
 
-  /** No unit answers, or they do again. */
   setSilent(isUnresponsive: boolean): void {
     this.#isUnresponsive = isUnresponsive;
   }
 
-  /** Each write is refused, or taken again. */
   setRefusing(isRefusing: boolean): void {
     this.#refuses = isRefusing;
   }
@@ -177,7 +170,6 @@ export class FakeDevice {
     return this.#activeUnit.running.get(name) ?? null;
   }
 
-  /** What another user deletes. */
   deleteForeign(name: string): void {
     for (const { running, candidate, saved } of this.#units)
       for (const objects of [running, candidate, saved]) objects.delete(name);

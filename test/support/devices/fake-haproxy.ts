@@ -44,7 +44,6 @@ export class FakeHaproxy {
     this.#slotToServers = new Map([...this.#slotToServers].slice(0, slots));
   }
 
-  /** What a driver reads there. */
   read(): UnitContent {
     const answers = askContent().map((command) => this.run(command));
     return readContent('u', answers);

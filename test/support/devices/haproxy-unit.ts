@@ -11,7 +11,6 @@ import { connect } from 'node:net';
 
 const run = promisify(execFile);
 
-/** How a unit is made. */
 interface HaproxyUnitOptions {
   readonly settings: DeviceSettings;
   readonly addresses: readonly string[];
@@ -88,7 +87,6 @@ export class HaproxyUnit {
     await this.start();
   }
 
-  /** From now on nothing can be saved. */
   async blockSaving(): Promise<void> {
     await mkdir(join(this.#folders.state, 'servers.state.new'));
   }

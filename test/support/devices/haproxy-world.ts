@@ -110,7 +110,6 @@ export class HaproxyWorld {
     return answers;
   }
 
-  /** A connection that stays open. */
   async openSession({ addresses: [address], listeners: [listener] }: Balancer): Promise<Session> {
     for (const member of listener?.members ?? []) {
       if (!this.#servers.has(formatMember(member))) await this.#serve(member);

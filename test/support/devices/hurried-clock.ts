@@ -33,7 +33,6 @@ export class HurriedClock implements Clock {
     };
   }
 
-  /** All limits are over now. */
   expire(): void {
     const limits = new Map(this.#limits);
     this.#limits.clear();

@@ -52,7 +52,6 @@ export interface Listener {
 
 const slowMs = 2000;
 
-/** A local network's round trip. */
 const roundTripMs = 1;
 
 /** Apiservers in memory, on a clock that tests turn. Counts what is open and under way, and breaks when too much is. */
@@ -66,7 +65,6 @@ export class FakeApiservers implements Apiserver {
   readonly #held = new Set<FakeHeld>();
   readonly #pinging = new Map<FakePingConnection, string>();
   readonly #connecting = new Map<string, number>();
-  /** How many connects were begun. */
   connects = 0;
 
   constructor(clock: Clock, listener: Listener = {}) {
@@ -79,7 +77,6 @@ export class FakeApiservers implements Apiserver {
     return [...this.#held].filter(({ isOpen }) => isOpen).length;
   }
 
-  /** How many connections for pings are open. */
   get openForPings(): number {
     return this.#pinging.size;
   }
@@ -93,12 +90,10 @@ export class FakeApiservers implements Apiserver {
     this.closeHeld(endpoint);
   }
 
-  /** It closes the connections that it is pinged on. */
   closePings(endpoint: string): void {
     for (const [connection, to] of this.#pinging) if (to === endpoint) connection.breakOff();
   }
 
-  /** It closes the connection that is held. */
   closeHeld(endpoint: string): void {
     for (const held of this.#held) if (held.endpoint === endpoint) held.breakOff();
   }
@@ -108,7 +103,6 @@ export class FakeApiservers implements Apiserver {
     this.#blocked.add(endpoint);
   }
 
-  /** Its host is drained from now on, or is no longer. */
   drain(endpoint: string, isDrained = true): void {
     if (isDrained) this.#drained.add(endpoint);
     else this.#drained.delete(endpoint);
@@ -184,7 +178,6 @@ export class FakeApiservers implements Apiserver {
     return { kind: behaviour === 'silent' || behaviour === 'clogged' ? 'silent' : 'open' };
   }
 
-  /** Lets time pass on its clock. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.#clock.schedule(ms, resolve));
   }
@@ -195,7 +188,6 @@ export class FakeApiservers implements Apiserver {
   }
 }
 
-/** One held connection of FakeApiservers. */
 class FakeHeld implements HeldConnection {
   readonly endpoint: string;
   readonly #apiservers: FakeApiservers;

@@ -14,7 +14,6 @@ export class FakeBalancerKernel implements Pick<
 > {
   /** The scripts that were taken, those included that changes of elements stand for. */
   readonly scripts: string[] = [];
-  /** Changes of elements that were taken. */
   readonly changes: ElementChange[] = [];
   /** Whether elements cannot be changed without a tool. */
   needsTool = false;

@@ -62,7 +62,6 @@ export class FakeClusterApi implements FollowedApi {
     this.#update();
   }
 
-  /** It answers again. */
   regain(): void {
     this.#isLost = false;
     this.#update();

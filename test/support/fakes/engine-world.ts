@@ -43,13 +43,10 @@ export class EngineWorld {
   readonly unresponsive = new Set<string>();
   /** Kinds of which what is known was found to be old. */
   readonly behind: string[] = [];
-  /** Paths that were read. */
   readonly read: string[] = [];
-  /** How long an answer takes. */
   answerMs = 2;
   /** After how long a write is shown; null for never. */
   shownMs: number | null = 5;
-  /** By how much the date is wrong. */
   dateOffsetMs = 0;
   isLeading = true;
 

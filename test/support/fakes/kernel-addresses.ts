@@ -35,7 +35,6 @@ type FakeAddress = LocalAddress & { readonly prefixLength?: number };
 
 /** The addresses of a FakeKernel, the routes to them, and its own connections to them. */
 export abstract class FakeAddresses extends FakeWriters {
-  /** What goes wrong, and when. */
   abstract readonly faults: FakeFaults;
   /** The source towards everywhere else; null without a default route. */
   usualSource: string | null = null;
@@ -108,13 +107,11 @@ export abstract class FakeAddresses extends FakeWriters {
     this.#connections = [...this.#connections, { vip, source: route?.source ?? vip.address }];
   }
 
-  /** Gives this host an address. */
   addAddress(address: FakeAddress): void {
     this.addresses = [...this.addresses, address];
     this.watches.trigger('addresses');
   }
 
-  /** Takes an address away from this host. */
   removeAddress(address: string): void {
     this.addresses = this.addresses.filter((other) => other.address !== address);
     this.watches.trigger('addresses');

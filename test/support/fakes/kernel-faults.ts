@@ -3,14 +3,12 @@ import type { Clock } from '../../../lib/clock.ts';
 import type { Transaction } from '../../../lib/kernel/port.ts';
 import { toolTimedOut } from '../../../lib/kernel/tools.ts';
 
-/** One failure to come. */
 interface Fault {
   /** `iptables-nft-restore`, `nft`, `netlink` and so on; the next call of any tool when absent. */
   readonly tool?: string;
   readonly code: ErrorCode;
 }
 
-/** A table that a tool cannot show. */
 interface SpoiltTable {
   readonly table: string;
   readonly how: 'failing' | 'incompatible';
@@ -43,12 +41,10 @@ export class FakeFaults {
     this.#faults.push({ ...(tool === undefined ? {} : { tool }), code: 'TOOL_TIMED_OUT' });
   }
 
-  /** The next call of the tool takes so long, and is good. */
   delayNext(tool: string, delayMs: number): void {
     this.#toolToDelay.set(tool, delayMs);
   }
 
-  /** Every call of the tool takes so long from now on. */
   delayEvery(tool: string, delayMs: number): void {
     this.#toolToLasting.set(tool, delayMs);
   }
@@ -58,7 +54,6 @@ export class FakeFaults {
     this.#toolToSpoilt.set(tool, { table, how });
   }
 
-  /** The next call of a save tool prints this instead of rules. */
   printNext(tool: string, garbage: string): void {
     this.#toolToGarbage.set(tool, garbage);
   }
@@ -98,7 +93,6 @@ export class FakeFaults {
     return garbage;
   }
 
-  /** Used by FakeKernel. */
   runBeforeApply(transaction: Transaction): void {
     for (const race of this.#beforeApply.splice(0)) race(transaction);
   }

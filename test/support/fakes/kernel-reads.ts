@@ -36,7 +36,6 @@ function readFewChains(output: SaveOutput, selection: ChainSelection): SaveOutpu
   return { ...output, text: blocks.join(''), unlistedRules };
 }
 
-/** The line that declares a chain, within its table. */
 function declaration(table: string, chain: string): RegExp {
   return new RegExp(`^\\*${table}\\n(?:(?!COMMIT\\n).*\\n)*?(:${chain.replaceAll('.', '\\.')} .*)$`, 'm');
 }
@@ -136,7 +135,6 @@ async function readNft(
   return { table, proxy };
 }
 
-/** Save output without one of its tables. */
 function withoutTable(text: string, table: string): string {
   const parts = text.split(/^(?=# Generated)/m);
   return parts.filter((part) => !part.includes(`\n*${table}\n`)).join('');

@@ -16,7 +16,6 @@ export class FakeWatches {
     this.#clock = clock;
   }
 
-  /** Starts one watch. */
   open(onTrigger: (trigger: Trigger) => void): Watch {
     const pending = new Map<Trigger, Cancel>();
     const watcher = (trigger: Trigger) => {

@@ -32,7 +32,6 @@ import type { TableName } from '../../../lib/iptables/rules.ts';
 class FakeFlows {
   #flows: FlowSelection[] = [];
 
-  /** One more. */
   add(flow: FlowSelection): void {
     this.#flows.push(flow);
   }
@@ -224,7 +223,6 @@ export class FakeKernel extends FakeAddresses implements Kernel {
     return printTables(this.#tablesOf(family, dialect), { family, dialect, date: this.#clock.date() });
   }
 
-  /** Keeps track of one more connection. */
   trackFlow(flow: FlowSelection): void {
     this.#flows.add(flow);
   }
@@ -289,7 +287,6 @@ function printOwnRules(read: (family: Family) => readonly [FakeTable | undefined
   return JSON.stringify(rules);
 }
 
-/** What a save is made of. */
 interface SaveRequest {
   readonly family: Family;
   readonly dialect: IptablesDialect;

@@ -37,7 +37,6 @@ export class LeaseApi {
     return this.#spec;
   }
 
-  /** What is noted on it. */
   get annotations(): Readonly<Record<string, string>> {
     return this.#annotations;
   }
@@ -57,7 +56,6 @@ export class LeaseApi {
     this.#annotations = { ...this.#annotations, ...annotations };
   }
 
-  /** Somebody deletes it. */
   remove(): void {
     this.#spec = null;
     this.#annotations = {};

@@ -1,6 +1,5 @@
 import type { LogLevel, LogFields, Logger } from '../../../lib/telemetry/log.ts';
 
-/** One recorded line. */
 interface LoggedLine {
   readonly level: LogLevel;
   readonly message: string;

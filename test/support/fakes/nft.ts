@@ -1,14 +1,8 @@
-/** A chain as nft keeps it. */
-interface FakeChain {
-  readonly hook: string | null;
-  readonly rules: readonly string[];
-}
-
 /** A table as nft keeps it. Never changed in place, so that a script that fails has changed nothing. */
 interface FakeTable {
   readonly flags: string;
   readonly sets: ReadonlyMap<string, string>;
-  readonly chains: ReadonlyMap<string, FakeChain>;
+  readonly chains: ReadonlyMap<string, { readonly hook: string | null; readonly rules: readonly string[] }>;
 }
 
 /** What nft says when it refuses a script; the exit status is 1. */

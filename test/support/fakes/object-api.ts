@@ -83,13 +83,11 @@ export class ObjectApi {
     return this.#logs.get(kind) ?? [];
   }
 
-  /** The object of a path; null for none. */
   find(path: string): StoredObject | null {
     const { kind, key } = parsePath(path);
     return this.#map(kind).get(key) ?? null;
   }
 
-  /** Its version; null for none. */
   getVersion(path: string): string | null {
     return this.find(path)?.metadata.resourceVersion ?? null;
   }

@@ -2,11 +2,9 @@ import type { PingListener, PingConnection } from '../../../agent/health/apiserv
 
 /** How the process at the other end does now. */
 export interface PingPeer {
-  /** Whether its host accepts new connections. */
   readonly isAccepting: boolean;
   /** In how long its process answers; null while it does not. */
   readonly answerMs: number | null;
-  /** When it closes a connection by itself. */
   readonly closes: 'after the handshake' | 'after an answer' | 'never';
 }
 
@@ -16,7 +14,6 @@ export const closings: Readonly<Record<string, PingPeer['closes']>> = {
   'hanging up': 'after the handshake',
 };
 
-/** What it needs of its world. */
 interface FakePingOptions {
   readonly listener: PingListener;
   readonly findPeer: () => PingPeer;

@@ -43,7 +43,6 @@ export class PlainDevice {
   password: string | null = null;
   /** How it takes no others. */
   refusal: DeviceErrorKind = 'unauthorized';
-  /** Before each write. */
   onWrite: (name: string, value: string | null) => void = () => undefined;
 
   readonly createDriver: CreateDriver = (settings, context) => new PlainDriver(this, settings, context);

@@ -65,7 +65,6 @@ export class SentLog {
     return sent;
   }
 
-  /** Begins anew. */
   clear(): void {
     this.#sent.clear();
   }

@@ -24,15 +24,10 @@ export const decide = (
   return earlySliceKind.next('apps/web', makeWorld({ services, pods, earlySlices: slices, nodes }));
 };
 
-interface Endpoint {
-  readonly addresses: readonly string[];
-  readonly conditions: object;
-}
-
 interface Body {
   readonly metadata: { readonly name: string; readonly annotations?: Record<string, string | null> };
   readonly addressType: string;
-  readonly endpoints: readonly Endpoint[];
+  readonly endpoints: readonly { readonly addresses: readonly string[]; readonly conditions: object }[];
   readonly ports: readonly object[];
 }
 

@@ -1,7 +1,6 @@
 /** What somebody else does to rules in vipnat's own table of nftables; see damage.ts. */
 import { type tidyDamages } from './damage.ts';
 
-/** A rule in a table of nftables. */
 interface TableRule {
   /** Its family and table: `ip vipnat`. */
   readonly table: string;

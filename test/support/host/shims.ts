@@ -18,7 +18,6 @@ export class Shims {
     return this.#folder.path;
   }
 
-  /** Puts a shell script in a tool's place. */
   replace(tool: string, script: string): void {
     const file = join(this.#folder.path, tool);
     // Whole or not at all, as somebody may be starting it; and not through a link to the tool itself.

@@ -51,7 +51,6 @@ export class Agent {
     return this.#child.pid ?? -1;
   }
 
-  /** The lines of its log that match, in order. */
   listLines(pattern: RegExp): string[] {
     return this.#log.split('\n').filter((line) => pattern.test(line));
   }

@@ -95,7 +95,6 @@ const mostBytes = 1_000_000;
  * answer to an event. Whatever goes wrong in it is written down too, and changes no verdict.
  */
 export class EvidenceKeeper {
-  /** What tests have registered. */
   readonly collectors = new Set<Collector>();
   readonly #place: EvidencePlace;
   readonly #standstill = new Standstill();

@@ -95,7 +95,6 @@ export class KubeApi {
     return new KubeApi(server, store, [token, options.questions ?? agentQuestions]);
   }
 
-  /** How many watches are up. */
   get watches(): number {
     return this.#watchers.size;
   }
@@ -138,7 +137,6 @@ export class KubeApi {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Goes away. */
   async stop(): Promise<void> {
     this.breakConnections();
     await new Promise((resolve) => this.#server.close(resolve));

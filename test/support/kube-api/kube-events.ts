@@ -1,6 +1,5 @@
 import { type IncomingMessage } from 'node:http';
 
-/** An event as the API has it. */
 interface StoredEvent {
   readonly metadata: { readonly name: string; readonly namespace: string };
   readonly type: string;

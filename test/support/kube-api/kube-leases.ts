@@ -1,6 +1,5 @@
 import { type IncomingMessage } from 'node:http';
 
-/** A Lease as the API has it. */
 interface StoredLease {
   readonly metadata: {
     readonly name: string;
@@ -31,7 +30,6 @@ export class KubeLeases {
   /** How many writes were taken. */
   writes = 0;
 
-  /** The Lease of a name; null for none. */
   find(name: string): StoredLease | null {
     return this.#nameToLease.get(name) ?? null;
   }

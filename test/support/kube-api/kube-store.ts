@@ -45,7 +45,6 @@ export class KubeStore {
   /** Before this version nothing is remembered. */
   oldest = 0;
 
-  /** Adds or changes an object. */
   put(kind: Kind, object: KubeObject): void {
     const type = this.objects[kind].has(toStoreKey(object)) ? 'MODIFIED' : 'ADDED';
     this.#change(kind, type, object);

@@ -25,9 +25,7 @@ COMMIT
 
 /** The masters as a fault sees them. */
 interface Roles {
-  /** Has the VIP. */
   readonly holder: string;
-  /** Another one. */
   readonly other: string;
 }
 

@@ -52,7 +52,6 @@ export class ApiserverProcess {
     this.#child?.kill('SIGCONT');
   }
 
-  /** How it answers from now on. */
   answer(manner: ApiserverManner): void {
     this.#child?.stdin?.write(`${manner}\n`);
   }

@@ -43,7 +43,6 @@ export class Cluster {
   readonly #apiservers = new Map<string, ApiserverProcess>();
   #folder: TemporaryFolder | null = null;
 
-  /** One that is up. */
   static async create(): Promise<Cluster> {
     const cluster = new Cluster();
     await cluster.open();

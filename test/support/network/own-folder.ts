@@ -8,14 +8,20 @@ export function makeFolder(name: string): string {
   return folder.path;
 }
 
-/** Makes a folder before each test of a file or of a block, which goes after that test. `begin` is called with its path. */
-export function makeFolderEach(name: string, begin: (path: string) => void | Promise<void>): void {
+/** Makes a folder before each test of a file or of a block, which goes after that test. Answers where it is; `begin` is called with that. */
+export function makeFolderEach(
+  name: string,
+  begin: (path: string) => void | Promise<void> = () => undefined,
+): { readonly path: string } {
+  const made = { path: '' };
   let folder: TemporaryFolder;
   beforeEach(async () => {
     folder = new TemporaryFolder(name);
+    made.path = folder.path;
     await begin(folder.path);
   });
   afterEach(() => {
     folder.remove();
   });
+  return made;
 }

@@ -41,7 +41,6 @@ export class OwnTime {
     };
   }
 
-  /** Ends the counting. */
   close(): void {
     clearInterval(this.#timer);
   }

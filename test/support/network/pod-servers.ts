@@ -4,7 +4,6 @@ import { fileURLToPath } from 'node:url';
 const tcpProgram = fileURLToPath(new URL('apiserver.ts', import.meta.url));
 const udpProgram = fileURLToPath(new URL('udp-echo.ts', import.meta.url));
 
-/** Files of a server's certificate and key. */
 interface ServerFiles {
   readonly certificate: string;
   readonly key: string;

@@ -5,16 +5,13 @@ import type { Cluster } from './cluster.ts';
 export const writesOneChain =
   /^#[^]*(?:\*nat\n:VIPNAT-\w{10} .*(?:\n-A VIPNAT-\w{10} .*)+\nCOMMIT|flush chain ip vipnat VIPNAT-\w{10}(?:\nadd rule ip vipnat VIPNAT-\w{10} .*)+)\n?$/;
 
-/** How rules are rewritten. */
 interface Rewriting {
   readonly dialect: Dialect;
   /** Run in turn on m1, one transaction each. */
   readonly scripts: readonly string[];
-  /** How many in all. */
   readonly count: number;
   /** Between two of them; none when left out. */
   readonly restSeconds?: number;
-  /** How long it may take. */
   readonly limitMs: number;
 }
 

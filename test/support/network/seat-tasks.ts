@@ -80,14 +80,11 @@ export interface Word {
 }
 
 /** Changes of a ConfigMap in namespace `default`, straight to whichever of the hosts answers. */
-export interface WriteTask {
+export interface WriteTask extends Pick<WatchTask, 'identity' | 'object' | 'durationMs'> {
   readonly kind: 'write';
   readonly hosts: readonly string[];
   readonly port: number;
-  readonly identity: Identity;
-  readonly object: string;
   readonly intervalMs: number;
-  readonly durationMs: number;
 }
 
 /** Anything a seat can be asked for. */
@@ -139,9 +136,7 @@ export interface ConnectReport {
 export interface WatchReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;
-  /** When each event came. */
   readonly eventsAtMs: readonly number[];
-  /** When the time was over. */
   readonly endedAtMs: number;
   /** The apiservers it was on, one after another. */
   readonly apiservers: readonly string[];

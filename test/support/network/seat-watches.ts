@@ -60,7 +60,6 @@ interface Pings {
   stop(): void;
   /** From now on silence counts: what is sent while a connection is made may get no answer. */
   count(): void;
-  /** Until now. */
   measureSilence(): number;
   /** Whether one was answered that was sent after a moment, by `own`. */
   isAnsweredSince(moment: number): boolean;

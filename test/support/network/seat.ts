@@ -67,7 +67,6 @@ export class Seat {
     return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, concurrency: 8, from });
   }
 
-  /** New connections at a steady rate. */
   async requestAtRate(target: Target, perSecond: number, durationMs: number): Promise<RateReport> {
     return await this.#ask<RateReport>({ kind: 'rate', ...target, perSecond, durationMs });
   }
@@ -83,7 +82,6 @@ export class Seat {
     return { held, report: this.#nextLine() as Promise<HoldReport> };
   }
 
-  /** New TCP connections at a steady rate. */
   async connectAtRate(task: Omit<ConnectTask, 'kind'>): Promise<ConnectReport> {
     return await this.#ask<ConnectReport>({ kind: 'connects', ...task });
   }
@@ -121,7 +119,6 @@ export class Seat {
     return await this.#ask<{ written: number }>({ kind: 'write', ...task });
   }
 
-  /** Ends the client, and whatever it does. */
   close(): void {
     this.#child.stdin?.end();
   }

@@ -18,7 +18,6 @@ export class Random {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
   }
 
-  /** Whether something happens that does in `percent` of all cases. */
   chance(percent: number): boolean {
     return this.below(100) < percent;
   }

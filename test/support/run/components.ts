@@ -69,7 +69,6 @@ export class ComponentBuild {
     this.#signal('SIGKILL');
   }
 
-  /** What it printed. */
   readLog(): string {
     return readFileSync(this.#log, 'utf8');
   }

@@ -9,7 +9,6 @@ interface JestTask {
   readonly extent: Extent;
   readonly environment: Readonly<Record<string, string>>;
   readonly words: readonly string[];
-  /** Where Jest writes its results. */
   readonly resultsFile: string;
   /** The end of a hang: then Jest is ended, and the run counts as failed. */
   readonly limitMs: number;

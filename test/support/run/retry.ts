@@ -18,7 +18,6 @@ function isAboutTime({ messages }: FailedTest): boolean {
   return messages.length > 0 && messages.every((message) => late.test(message) && !broken.test(message));
 }
 
-/** What is to run again. */
 interface RetryPlan {
   /** The files, each to run alone. */
   readonly files: readonly string[];

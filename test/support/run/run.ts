@@ -19,7 +19,6 @@ const retryMs = 600_000;
 /** How long a change's additions wait for components: a user's first build takes longer, and leaves them out. */
 const addedBuildMs = 240_000;
 
-/** A step with what came of it. */
 interface Outcome {
   readonly step: Step;
   readonly seconds: number;
@@ -37,7 +36,6 @@ export class TestRun {
   readonly #outcomes: Outcome[] = [];
   readonly #notRun: string[] = [];
   #components: ComponentBuild | null = null;
-  /** How many steps have begun. */
   #started = 0;
 
   constructor(options: RunOptions, say: (line: string) => void) {

@@ -24,7 +24,6 @@ export interface Step {
   readonly words: readonly string[];
   /** Whether it measures what clients lose: then nothing else may run. */
   readonly isMeasuring: boolean;
-  /** Whether it waits for the lab's components. */
   readonly needsComponents: boolean;
   readonly limitMs: number;
 }

@@ -45,7 +45,6 @@ export function unpackSuite(suite: Suite): string {
   return execFileSync(script, [suite], { encoding: 'utf8' }).trim();
 }
 
-/** How a program ended, and what it printed. */
 interface Ending {
   readonly status: number | string;
   readonly text: string;

@@ -23,11 +23,7 @@ afterEach(async () => {
 const lists = /^[^?]+\?[a-z]+Selector=[^&]+$/i;
 const watches = watchPattern;
 const count = (pattern: RegExp) => world.count(pattern);
-const server = () => {
-  const [first] = world.servers;
-  if (first === undefined) throw new Error('no server');
-  return first;
-};
+const server = () => world.server(0);
 
 describe('the API that answers', () => {
   test('is listed once and watched: a change arrives by itself, and is told as a hint', async () => {

@@ -15,7 +15,6 @@ import type { BalancerKernel } from '../../../lib/kernel/kernel.ts';
 
 const detail: NodeStatus = { programmed: { services: '10' }, seats: [], mode: 'direct', inUse: [] };
 
-/** A reporter, and the API that it reports to. */
 function startReporter() {
   const clock = new FakeClock();
   const api = new LeaseApi(clock);

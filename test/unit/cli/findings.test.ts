@@ -27,7 +27,6 @@ describe('virtual IPs that only the rules name', () => {
   });
 });
 
-/** Without an agent. */
 const alone = { agent: null, flags: '--vip=10.0.0.50:6443' };
 
 test("doctor, beside another virtual IP's rules, leaves it to a person whether they are still wanted", async () => {

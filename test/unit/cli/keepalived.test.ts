@@ -287,7 +287,6 @@ describe('the configuration', () => {
   });
 });
 
-/** What each flag is given. */
 type Words = Partial<Record<keyof typeof keepalivedFlags, string | readonly string[]>>;
 
 describe('the switches of vipnat keepalived', () => {

@@ -20,7 +20,6 @@ async function run(action: string, words: readonly string[] = [], onOutput?: (te
   return await runHere(args, {}, onOutput);
 }
 
-/** Another description of the device. */
 function writeDevice(spec: readonly string[]): string {
   const file = join(example.folder, 'edge.yaml');
   const head = ['apiVersion: vipnat.io/v1alpha1', 'kind: LoadBalancerDevice', 'metadata: { name: edge }'];

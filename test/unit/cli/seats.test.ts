@@ -50,7 +50,6 @@ class SeatsWorld implements SeatsApi {
   readonly orders: readonly (readonly string[])[];
   /** What the annotation said, each time it was changed. */
   readonly history: (readonly Drained[])[] = [];
-  /** Whether nothing moves any more. */
   isStuck = false;
   #drained: readonly Drained[] = [];
 
@@ -60,7 +59,6 @@ class SeatsWorld implements SeatsApi {
     this.nodes = [...new Set(orders.flat())].sort();
   }
 
-  /** What the API has. */
   get objects(): SeatObjects {
     const seats = this.orders.map((nodes, index) => makeSeat(index, '10.0.9.10', nodes));
     const leases = this.nodes.map((node) =>

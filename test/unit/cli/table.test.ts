@@ -10,7 +10,6 @@ async function read(args: readonly string[], width?: number): Promise<string> {
   return invocation.kind === 'text' ? invocation.text : '';
 }
 
-/** The flags that a help text lists. */
 const listFlags = (text: string) => [...text.matchAll(/^ {2}(?:-h, )?(--[a-z-]+)/gm)].map(([, flag]) => flag);
 
 /** Everything that has a help of its own. */

@@ -155,28 +155,25 @@ describe('a file that may be there', () => {
   });
 });
 
-let shared: string;
-makeFolderEach('foreign', (path) => {
-  shared = path;
-});
+const shared = makeFolderEach('foreign');
 
-const look = (name: string) => refuseForeignFile(join(shared, name), '# by vipnat', 'vipnat keepalived');
+const look = (name: string) => refuseForeignFile(join(shared.path, name), '# by vipnat', 'vipnat keepalived');
 
 test.each([
   ['of vipnat itself', '# by vipnat\nx\n'],
   ['with nothing in it', '\n'],
 ])('a file %s may be replaced, and so may none', async (_what, text) => {
   await expect(look('a')).resolves.toBeUndefined();
-  writeFileSync(join(shared, 'a'), text);
+  writeFileSync(join(shared.path, 'a'), text);
   await expect(look('a')).resolves.toBeUndefined();
 });
 
 test('a file of others and a link to any may not', async () => {
-  writeFileSync(join(shared, 'a'), 'vrrp_instance ingress {\n}\n');
-  symlinkSync('/dev/null', join(shared, 'b'));
+  writeFileSync(join(shared.path, 'a'), 'vrrp_instance ingress {\n}\n');
+  symlinkSync('/dev/null', join(shared.path, 'b'));
   await expect(look('a')).rejects.toMatchObject({
     code: 'OUTPUT_NOT_WRITTEN',
-    message: `writing ${join(shared, 'a')} failed (the file exists, and is not from vipnat keepalived: move it away first)`,
+    message: `writing ${join(shared.path, 'a')} failed (the file exists, and is not from vipnat keepalived: move it away first)`,
   });
   await expect(look('b')).rejects.toMatchObject({ code: 'OUTPUT_NOT_WRITTEN' });
 });

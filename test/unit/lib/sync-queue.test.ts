@@ -1,8 +1,8 @@
 import { TriggerQueue } from '../../../lib/sync-queue.ts';
 import type { LoopCause, Cause } from '../../../agent/report/events.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
-import { type Steps, playSteps, testSteps } from '../steps.ts';
-import { describe, expect } from '@jest/globals';
+import { type Steps, playSteps, testSteps, toChecks } from '../steps.ts';
+import { describe } from '@jest/globals';
 
 /** Who waits for what, as the agent has it. */
 const ofAgent = { awaited: ['start', 'verify', 'health', 'own-rules'], urgent: ['own-rules'] } as const;
@@ -12,7 +12,6 @@ function start(given: { awaited: readonly LoopCause[]; urgent: readonly LoopCaus
   const clock = new FakeClock();
   /** What each look costs, and what it asks for next; the last is repeated. */
   let looks: readonly string[][] = [];
-  /** When each look began. */
   const starts: number[] = [];
   let causes: readonly Cause[] = [];
   let markedMs = 0;
@@ -51,22 +50,14 @@ function start(given: { awaited: readonly LoopCause[]; urgent: readonly LoopCaus
         await playSteps(steps, `${step}; wait ${everyMs}`);
     },
     mark: () => (markedMs = clock.now()),
-    starts: (text) => {
-      expect(starts.join(' ')).toBe(text);
-    },
-    /** How long after the mark the next look began. */
-    after: (ms) => {
-      expect((starts.find((at) => at > markedMs) ?? 0) - markedMs).toBe(Number(ms));
-    },
-    causes: (text) => {
-      expect(causes.join(' ')).toBe(text);
-    },
-    gap: (ms) => {
-      expect((starts.at(-1) ?? 0) - (starts.at(-2) ?? 0)).toBeGreaterThanOrEqual(Number(ms));
-    },
-    fewer: (count) => {
-      expect(starts.length).toBeLessThan(Number(count));
-    },
+    ...toChecks({
+      starts: (text) => [starts.join(' '), text],
+      /** How long after the mark the next look began. */
+      after: (ms) => [(starts.find((at) => at > markedMs) ?? 0) - markedMs, Number(ms)],
+      causes: (text) => [causes.join(' '), text],
+      gap: (ms) => [(starts.at(-1) ?? 0) - (starts.at(-2) ?? 0) >= Number(ms), true],
+      fewer: (count) => [starts.length < Number(count), true],
+    }),
   };
   return steps;
 }

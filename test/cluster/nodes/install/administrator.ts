@@ -16,7 +16,6 @@ const limitMs = 240_000;
  * node has no vipnat before somebody installs it.
  */
 export class Administrator implements TypedHost {
-  /** The master's name. */
   readonly master: string;
   readonly #lab: NodeLab;
 

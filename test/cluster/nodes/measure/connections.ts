@@ -8,7 +8,6 @@ import { apiserverPort } from '../../../support/network/layout.ts';
 /** An open connection of kubelet or controller-manager to the VIP. */
 interface Connection {
   readonly program: string;
-  /** The address that it comes from. */
   readonly source: string;
   /** That with its port: no other open connection of the master has it. */
   readonly end: string;

@@ -15,7 +15,6 @@ export function nameKubeletLease(node: string): string {
   return `kube-node-lease/${node}`;
 }
 
-/** A Lease as a watch tells it. */
 interface LeaseEvent {
   readonly type: string;
   readonly object: {
@@ -79,7 +78,6 @@ export class Leases {
     };
   }
 
-  /** Stops following. */
   close(): void {
     this.#close();
   }

@@ -20,13 +20,11 @@ export interface LoadReport {
   readonly failed: readonly string[];
   /** At each place from the start of the first one that failed to the start of the last one: the longest of these times, in milliseconds; 0 when none did. */
   readonly failingMs: number;
-  /** What became of the watches. */
   readonly watches: readonly WatchEnd[];
   /** The longest time that a watch got no answer to a ping while it lasted, in milliseconds. */
   readonly silenceMs: number;
 }
 
-/** What became of a watch. */
 interface WatchEnd {
   readonly place: string;
   readonly apiserver: string;
@@ -63,7 +61,6 @@ export async function prepareLoad(lab: NodeLab): Promise<void> {
   });
 }
 
-/** How something is looked at. */
 interface LoadOptions {
   /** Everywhere when left out. */
   readonly from?: readonly string[];
@@ -120,7 +117,6 @@ export async function holdWatches(
   };
 }
 
-/** What one place saw. */
 interface PlaceReport {
   readonly place: string;
   readonly connects: WitnessedReport;

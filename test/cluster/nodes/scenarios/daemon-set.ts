@@ -22,8 +22,9 @@ import { masters } from '../../../support/network/layout.ts';
 import { takeStaticPod, putStaticPod } from '../pods/static-pod.ts';
 import { expectNothingNoticed } from '../measure/expect-load.ts';
 import { waitForAgents, waitForDaemonSet } from '../../../../tools/lab/nodes/ready.ts';
-import { testFewModules } from './few-modules.ts';
 import { isLong } from '../../../support/jest/extent.ts';
+import { release } from 'node:os';
+import type { CommandResult } from '../../../../tools/lab/machines/machine.ts';
 
 /** Tests that the printed DaemonSet runs under kubelets in both its privileges, and that clients notice none of its changes. */
 export function testDaemonSet(lab: () => NodeLab): void {
@@ -123,4 +124,21 @@ export function testDaemonSet(lab: () => NodeLab): void {
 /** By default Kubernetes goes on to the next node as soon as a pod is ready, and not 10 s later: that is no easier, and quicker. */
 function hasten(manifest: string): string {
   return isLong ? manifest : manifest.replace(/minReadySeconds: \d+/, 'minReadySeconds: 0');
+}
+
+/** Tests that a DaemonSet's privileged pods run with and without /lib/modules, and that they made no such folder. */
+function testFewModules(lab: () => NodeLab): void {
+  test('starts with and without /lib/modules, and finds what is there', async () => {
+    const has = async (node: string) =>
+      (await lab().machine(node).run(['test', '-e', '/lib/modules'])).exitCode === 0;
+    expect(await Promise.all(masters.map(({ name }) => has(name)))).toEqual([true, true, false]);
+    expect((await readModules(lab(), 'm1')).stdout.split('\n')).toContain(release());
+    expect((await readModules(lab(), 'm3')).stderr).toContain('No such file or directory');
+  });
+}
+
+/** What the DaemonSet's pod on a node sees of modules. */
+async function readModules(lab: NodeLab, node: string): Promise<CommandResult> {
+  const pod = (await findPod(lab, node))?.name ?? '';
+  return await lab.kubectl(['exec', '--namespace', 'kube-system', pod, '--', 'ls', '/lib/modules/']);
 }

@@ -19,7 +19,6 @@ export class AddressMoves {
     this.#heard = heard;
   }
 
-  /** Listens at nodes from now on. */
   static async listen(lab: NodeLab, nodes: readonly string[]): Promise<AddressMoves> {
     const heard = new Map<string, () => Promise<string>>();
     for (const node of nodes) {

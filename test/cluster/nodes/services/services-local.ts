@@ -185,7 +185,6 @@ async function findClientOf({ lab, name, address, victim }: World): Promise<stri
   throw new Error(`no client has a pod on ${victim}`);
 }
 
-/** What became of new connections. */
 interface Seen {
   readonly failed: readonly string[];
   /** Whether a pod of the victim answered one. */

@@ -113,15 +113,10 @@ function renderService(name: string): object {
   };
 }
 
-interface Installed {
-  readonly kind: string;
-  readonly spec?: object;
-}
-
 /** Applies a manifest, and waits until what it replaces is ready. Balancers that are not to be replaced stay as they are. */
 async function install(lab: NodeLab, manifest: string, withBalancers: boolean): Promise<void> {
   const objects = parseAllDocuments(manifest)
-    .map((document) => document.toJS() as Installed | null)
+    .map((document) => document.toJS() as { readonly kind: string; readonly spec?: object } | null)
     .filter((object) => object !== null)
     .map((object) =>
       object.kind === 'DaemonSet' && !withBalancers

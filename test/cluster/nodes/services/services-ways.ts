@@ -96,7 +96,6 @@ export function testWays(lab: () => NodeLab): void {
   });
 }
 
-/** What came of the connections of a client. */
 interface Sent {
   readonly lost: number;
   /** The pods that got all 30 kB, and whose 30 kB came. */

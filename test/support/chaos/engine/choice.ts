@@ -1,13 +1,11 @@
 import { isLong } from '../../jest/extent.ts';
 
-/** Which walks are run. */
 interface Choice {
   readonly seeds: readonly number[];
   readonly steps: number;
   readonly isLong: boolean;
 }
 
-/** The walks of the long version. */
 const longSeeds = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
 /**

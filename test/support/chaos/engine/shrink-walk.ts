@@ -6,7 +6,6 @@ export interface Shrunk {
   readonly walk: Walk;
   /** Whether it failed in every one of its tries; a flaky walk depends on chance, mostly on who is faster. */
   readonly isFlaky: boolean;
-  /** How many walks were tried. */
   readonly tries: number;
 }
 

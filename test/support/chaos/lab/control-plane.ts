@@ -13,7 +13,6 @@ import { openBlackhole } from '../world/blackhole.ts';
 /** The masters' names. */
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);
 
-/** How kube-proxy is set on a master. */
 interface ProxyState {
   readonly mode: 'iptables' | 'nftables';
   readonly iptables: 'nft' | 'legacy';
@@ -51,21 +50,18 @@ export class ControlPlane {
     return this.#masters;
   }
 
-  /** How one of them stands. */
   master(name: string): MasterState {
     const found = this.#masters.find((one) => one.name === name);
     if (found === undefined) throw new Error(`there is no master ${name}`);
     return found;
   }
 
-  /** The administrator's rules on one of them. */
   firewall(name: string): Firewall {
     const found = this.firewalls.get(name);
     if (found === undefined) throw new Error(`there is no master ${name}`);
     return found;
   }
 
-  /** Notes what was done to a master. */
   note(name: string, change: Partial<MasterState>): void {
     const before = this.usable();
     this.#masters = this.#masters.map((one) => (one.name === name ? { ...one, ...change } : one));
@@ -83,7 +79,6 @@ export class ControlPlane {
     return Math.max(...masterNames.map((name) => this.#ejections.count(name, 60_000)));
   }
 
-  /** How kube-proxy is set on a master. */
   proxy(name: string): ProxyState {
     return this.#proxies.get(name) ?? { mode: 'iptables', iptables: 'nft' };
   }
@@ -116,7 +111,6 @@ export class ControlPlane {
     await this.lab.start(name, 'vipnat', { agentArguments });
   }
 
-  /** A master loses its power. */
   async cutPower(name: string): Promise<void> {
     await cutPower(this.lab, name);
     this.note(name, { hasPower: false });

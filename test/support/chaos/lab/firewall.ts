@@ -2,7 +2,6 @@ import { type Machine, runShell } from '../../../../tools/lab/machines/machine.t
 import { vips } from '../../network/layout.ts';
 import { compareForeign, describeChain, describeForeign } from '../../foreign/dump.ts';
 
-/** Where nobody is. */
 const nowhere = '10.77.0.99';
 
 /**

@@ -89,7 +89,6 @@ export class ProxyJudge {
   }
 }
 
-/** The masters on which anything runs. */
 function listPowered({ masters }: ControlPlane): string[] {
   return masters.filter(({ hasPower }) => hasPower).map(({ name }) => name);
 }

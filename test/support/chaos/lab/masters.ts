@@ -7,7 +7,6 @@
 export interface MasterState {
   readonly name: string;
   readonly hasPower: boolean;
-  /** Whether its cable is in the switch. */
   readonly isLinked: boolean;
   readonly etcd: 'running' | 'frozen' | 'dead';
   /** `leaving`: told to end; it takes no new connections, and serves open ones on for a while. */

@@ -11,7 +11,6 @@ import { agentCommand } from '../../../../tools/lab/components/agent.ts';
 import type { Component } from '../../../../tools/lab/components/component.ts';
 import { type Remedy, listRemedies } from './masters.ts';
 
-/** What can be done to a rule of vipnat's. */
 type Tampering = (typeof tidyDamages)[number];
 
 /** A rule of vipnat's on a master, and the way to damage it: a command and its input. */

@@ -131,7 +131,6 @@ export class AgentLife {
     }, durationMs).unref();
   }
 
-  /** Sets its clock to so many seconds from now. */
   setClock(offsetSeconds: number): void {
     writeFileSync(this.#clockFile, `${offsetSeconds < 0 ? '' : '+'}${offsetSeconds}\n`);
   }

@@ -45,19 +45,16 @@ export class ControlPlane {
     );
   }
 
-  /** What the API lists from now on. */
   async list(names: readonly Apiserver[]): Promise<void> {
     this.#truth.api.list = names;
     await this.#notify(`list ${names.map(addressOf).join(' ')}`);
   }
 
-  /** How the API answers from now on. */
   async answer(manner: ApiManner): Promise<void> {
     this.#truth.api.manner = manner;
     await this.#notify(`answer ${manner}`);
   }
 
-  /** Makes an apiserver what it is from now on. */
   async become(name: Apiserver, condition: Condition): Promise<void> {
     const { conditions, ejections } = this.#truth;
     if (conditions[name] === condition) return;

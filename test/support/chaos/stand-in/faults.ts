@@ -8,7 +8,6 @@ import { hookCount } from './strangers.ts';
 import { moments, tools, breakages } from './tools.ts';
 import { stateFaults } from './state-faults.ts';
 
-/** One of the masters with an agent. */
 const host = fc.constantFrom(...agentHosts);
 const family = fc.constantFrom(...families);
 const index = fc.nat({ max: 20 });

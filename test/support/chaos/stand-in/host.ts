@@ -63,7 +63,6 @@ export class Host {
     return stdout;
   }
 
-  /** Starts a process, see `Namespaces.start`. */
   start(command: readonly string[], environment: Readonly<Record<string, string>> = {}): ChildProcess {
     return this.#namespaces.start(this.namespace, this.#enter([], command, environment));
   }

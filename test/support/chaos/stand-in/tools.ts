@@ -4,7 +4,6 @@ import { Shims } from '../../host/shims.ts';
 
 const tables = families.flatMap((family) => iptablesDialects.map((dialect) => [family, dialect] as const));
 
-/** What reads the rules. */
 const readers = tables.map(([family, dialect]) => toolName(family, dialect, 'save'));
 
 /** What writes them; nft reads, too. */
@@ -81,7 +80,6 @@ export class Tools {
     this.#shims.hide('armed');
   }
 
-  /** Removes their folder. */
   remove(): void {
     this.#shims.remove();
   }

@@ -41,7 +41,6 @@ export interface Truth {
   readonly api: Api;
 }
 
-/** The API of m1's agent. */
 interface Api {
   list: readonly Apiserver[];
   manner: ApiManner;

@@ -35,7 +35,6 @@ const listAll = (family: 'ipv4' | 'ipv6') =>
     .map(({ address, port }) => (family === 'ipv6' ? `[${address}]:${port}` : `${address}:${port}`))
     .join();
 
-/** More that the stand-in can do. */
 interface StandInOptions {
   /** Whether agents run under strace, and how they replace their state is judged; false when left out. */
   readonly watchesState?: boolean;

@@ -12,7 +12,6 @@ export interface Expectation {
 interface Asker {
   /** `outside client to 10.77.0.50`. */
   readonly name: string;
-  /** Makes so many connections to it. */
   readonly ask: (count: number) => Promise<RequestReport>;
   /** By the world's own truth, and not by asking vipnat; asked for once they were made. */
   readonly expect: () => Expectation | Promise<Expectation>;

@@ -17,7 +17,6 @@ type Manner = 'open' | 'refused' | 'silent' | 'filtered' | 'hung';
 /** Where a program listens. */
 const usualPort = 10_256;
 
-/** The length of its queue. */
 const backlog = 64;
 
 /** A balancer's node health, as a test turns it. */
@@ -34,9 +33,7 @@ export class FakeNodes {
   /** Rejects lists of Leases with it. */
   refusal: Error | null = null;
   lists = 0;
-  /** How long a Lease takes to read. */
   readMs = 0;
-  /** Whether lists of Leases end. */
   isApiHung = false;
   /** Nodes that do not answer another one, as its Lease says. */
   named: readonly string[] = [];
@@ -46,7 +43,6 @@ export class FakeNodes {
   renewing: readonly string[] = [];
   /** When a Lease was read by itself, and of which node. */
   readonly reads: { readonly atMs: number; readonly node: string }[] = [];
-  /** When connects were begun, and to which address. */
   readonly connects: { readonly atMs: number; readonly address: string }[] = [];
   readonly #logger = createRecordingLogger();
   readonly health: NodeHealth;
@@ -75,7 +71,6 @@ export class FakeNodes {
     this.addressToManner.set(address, 'open');
   }
 
-  /** From now on some nodes behave like this. */
   set(manner: Manner, ...nodes: readonly string[]): void {
     for (const node of nodes) this.addressToManner.set(this.nodeToAddress.get(node) ?? '', manner);
   }
@@ -93,7 +88,6 @@ export class FakeNodes {
     );
   }
 
-  /** The nodes that are out, sorted. */
   get out(): readonly string[] {
     return [...this.health.outages.out].sort();
   }

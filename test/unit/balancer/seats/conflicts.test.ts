@@ -1,8 +1,10 @@
 import type { PlacedAddress } from '../../../../balancer/seats/plan.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { AddressConflicts } from '../../../../balancer/seats/conflicts.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { describe, test, expect } from '@jest/globals';
 
+const mac = '02:00:00:00:00:01';
 const place = (text: string): PlacedAddress => ({ address: { family: 'ipv4', text }, device: 'eth0' });
 
 /** A network on which hosts have addresses. */
@@ -22,57 +24,71 @@ function startAsking() {
   return { clock, macs, asked, told, unannounced };
 }
 
+const witnesses = { anchor: '10.0.9.10', shared: undefined as string | undefined };
+const hold = (text: string) => ({ ...place(text), ...witnesses });
+
+/** Looks twice a second for so long. */
+const read = async (
+  { clock, unannounced }: Pick<ReturnType<typeof startAsking>, 'clock' | 'unannounced'>,
+  addresses: readonly string[],
+  ms: number,
+) => {
+  for (let passed = 0; passed < ms; passed += 500) {
+    await unannounced.ask([], addresses.map(hold));
+    await clock.advance(500);
+  }
+};
+
+/** `20` is 10.0.9.20, and `-` nobody. */
+const toAddresses = (lasts: string) =>
+  lasts.split(' ').flatMap((last) => (last > '0' ? [`10.0.9.${last}`] : []));
+
+function createSteps(): Steps {
+  const asking = startAsking();
+  const { clock, macs, asked, told, unannounced } = asking;
+  const may = (isNew: boolean) => (text: string) => {
+    const [last = '', word] = text.split(' ');
+    return [unannounced.mayHold(place(`10.0.9.${last}`), isNew), word === 'yes'] as const;
+  };
+  return {
+    ask: (lasts) => unannounced.ask(toAddresses(lasts).map(place)),
+    /** Asks for nothing new, twice a second for so long. */
+    'ask-on': async (ms) => {
+      for (let passed = 0; passed < Number(ms); passed += 500) {
+        await clock.advance(500);
+        await unannounced.ask([]);
+      }
+    },
+    /** This node holds 10.0.9.20 for so long. */
+    hold: (ms) => read(asking, ['10.0.9.20'], Number(ms)),
+    wait: (ms) => clock.advance(Number(ms)),
+    has: (lasts) => {
+      for (const address of toAddresses(lasts)) macs.set(address, mac);
+    },
+    lose: macs.clear.bind(macs),
+    ...toChecks({
+      /** Whether it may hold one that is new, or any. */
+      ...{ 'may-take': may(true), 'may-hold': may(false) },
+      asked: (text) => [asked, text.split(', ').map(toAddresses)],
+      'asked-more-than': (times) => [asked.length > Number(times), true],
+      told: (words) => [told, words === '-' ? [] : words.split(', ').map((word) => `10.0.9.20 ${word}`)],
+      used: (lasts) => [unannounced.used, toAddresses(lasts)],
+    }),
+  };
+}
+
 describe('an address that this node would be the first one to hold', () => {
-  test('is held once it was asked for, and nobody has it', async () => {
-    const { unannounced, asked, told } = startAsking();
-    const one = place('10.0.9.20');
-    expect(unannounced.mayHold(one, true)).toBe(false);
-    await unannounced.ask([one]);
-    expect(unannounced.mayHold(one, true)).toBe(true);
-    await unannounced.ask([one]);
-    expect({ asked, told }).toEqual({ asked: [['10.0.9.20']], told: [] });
-  });
-
-  test('is asked for again when it comes a second time', async () => {
-    const { unannounced, asked } = startAsking();
-    await unannounced.ask([place('10.0.9.20')]);
-    await unannounced.ask([]);
-    expect(unannounced.mayHold(place('10.0.9.20'), true)).toBe(false);
-    await unannounced.ask([place('10.0.9.20')]);
-    expect(asked).toHaveLength(2);
-  });
-
-  test('that another host has is not held, and asked for until two answers in a row are missing', async () => {
-    const { unannounced, clock, macs, asked, told } = startAsking();
-    const one = place('10.0.9.20');
-    macs.set('10.0.9.20', '02:00:00:00:00:01');
-    await unannounced.ask([one]);
-    expect([unannounced.mayHold(one, true), unannounced.mayHold(one, false)]).toEqual([false, false]);
-    expect(unannounced.used).toEqual(['10.0.9.20']);
-    macs.clear();
+  testSteps(createSteps, {
+    'is held once it was asked for, and nobody has it':
+      'may-take 20 no; ask 20; may-take 20 yes; ask 20; asked 20; told -',
+    'is asked for again when it comes a second time': 'ask 20; ask; may-take 20 no; ask 20; asked 20, 20',
     // Nobody wants it any more: what is told has to end all the same.
-    for (let read = 0; read < 130; read += 1) {
-      await clock.advance(500);
-      await unannounced.ask([]);
-    }
-    expect(asked).toHaveLength(3);
-    expect(told).toEqual(['10.0.9.20 02:00:00:00:00:01', '10.0.9.20 free']);
-    expect(unannounced.used).toEqual([]);
-    expect(unannounced.mayHold(one, false)).toBe(true);
-  });
-
-  test('that answers again after one silence stays in use', async () => {
-    const { unannounced, clock, macs, told } = startAsking();
-    macs.set('10.0.9.20', '02:00:00:00:00:01');
-    await unannounced.ask([place('10.0.9.20')]);
-    for (const isThere of [false, true, false, true]) {
-      if (isThere) macs.set('10.0.9.20', '02:00:00:00:00:01');
-      else macs.clear();
-      await clock.advance(30_000);
-      await unannounced.ask([]);
-    }
-    expect(unannounced.used).toEqual(['10.0.9.20']);
-    expect(told).toHaveLength(1);
+    'that another host has is not held, and asked for until two answers in a row are missing':
+      'has 20; ask 20; may-take 20 no; may-hold 20 no; used 20; lose; ask-on 65000; asked 20, 20, 20; ' +
+      `told ${mac}, free; used -; may-hold 20 yes`,
+    'that answers again after one silence stays in use':
+      'has 20; ask 20; lose; wait 30000; ask; has 20; wait 30000; ask; lose; wait 30000; ask; has 20; wait 30000; ask; ' +
+      `used 20; told ${mac}`,
   });
 
   test('waits for its turn where there are many', async () => {
@@ -89,59 +105,14 @@ describe('an address that this node would be the first one to hold', () => {
 });
 
 describe('an address that this node holds', () => {
-  const witnesses = { anchor: '10.0.9.10', shared: undefined as string | undefined };
-  const hold = (text: string) => ({ ...place(text), ...witnesses });
-  const mac = '02:00:00:00:00:01';
-
-  /** Looks twice a second for so long. */
-  const read = async (
-    { clock, unannounced }: Pick<ReturnType<typeof startAsking>, 'clock' | 'unannounced'>,
-    addresses: readonly string[],
-    ms: number,
-  ) => {
-    for (let passed = 0; passed < ms; passed += 500) {
-      await unannounced.ask([], addresses.map(hold));
-      await clock.advance(500);
-    }
-  };
-
-  test('and another host has too, is found within a minute and three answers', async () => {
-    const asking = startAsking();
-    await read(asking, ['10.0.9.20'], 90_000);
-    expect(asking.asked).toEqual([['10.0.9.20', '10.0.9.10']]);
-    asking.macs.set('10.0.9.20', mac);
-    await read(asking, ['10.0.9.20'], 49_000);
-    expect(asking.told).toEqual([]);
-    await read(asking, ['10.0.9.20'], 10_000);
-    expect(asking.told).toEqual([`10.0.9.20 ${mac}`]);
-    expect(asking.unannounced.used).toEqual(['10.0.9.20']);
-  });
-
-  test('is not given up for an answer, which may be of a node of ours whose anchor does not answer: the controller knows them all', async () => {
-    const asking = startAsking();
-    asking.macs.set('10.0.9.20', mac);
-    await read(asking, ['10.0.9.20'], 120_000);
-    expect(asking.unannounced.used).toEqual(['10.0.9.20']);
-    expect(asking.unannounced.mayHold(place('10.0.9.20'), false)).toBe(true);
-  });
-
-  test('stays after one odd answer, and after two', async () => {
-    const asking = startAsking();
-    for (const answers of [1, 2, 1]) {
-      await read(asking, ['10.0.9.20'], 55_000);
-      asking.macs.set('10.0.9.20', mac);
-      await read(asking, ['10.0.9.20'], answers * 10_000 - 1000);
-      asking.macs.clear();
-    }
-    expect(asking.asked.length).toBeGreaterThan(4);
-    expect(asking.told).toEqual([]);
-  });
-
-  test('stays where a node of ours answers: it has a witness, too', async () => {
-    const asking = startAsking();
-    for (const address of ['10.0.9.10', '10.0.9.20']) asking.macs.set(address, mac);
-    await read(asking, ['10.0.9.20'], 300_000);
-    expect(asking.told).toEqual([]);
+  testSteps(createSteps, {
+    'and another host has too, is found within a minute and three answers': `hold 90000; asked 20 10; has 20; hold 49000; told -; hold 10000; told ${mac}; used 20`,
+    'is not given up for an answer, which may be of a node of ours whose anchor does not answer: the controller knows them all':
+      'has 20; hold 120000; used 20; may-hold 20 yes',
+    'stays after one odd answer, and after two':
+      'hold 55000; has 20; hold 9000; lose; hold 55000; has 20; hold 19000; lose; hold 55000; has 20; hold 9000; lose; ' +
+      'asked-more-than 4; told -',
+    'stays where a node of ours answers: it has a witness, too': 'has 10 20; hold 300000; told -',
   });
 
   test('stays where many nodes of ours answer, each time another one first, and their ClusterIP is another by then', async () => {

@@ -1,7 +1,7 @@
 import { type Steps, testSteps, toChecks } from '../../steps.ts';
-import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/write.ts';
-import { beforeEach, afterEach, describe, expect } from '@jest/globals';
+import { describe, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { seatsMark, type RunningKeepalived } from '../../../../lib/keepalived/read.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -10,14 +10,9 @@ import { ConfigurationKeeper } from '../../../../balancer/seats/keepalived.ts';
 import { readFileSync, readdirSync, mkdirSync, writeFileSync } from 'node:fs';
 import { VipnatError } from '../../../../lib/errors.ts';
 
-let folder: TemporaryFolder;
 let files: SeatFiles;
-beforeEach(() => {
-  folder = new TemporaryFolder('configuration');
-  files = locateSeatFiles(join(folder.path, 'lb'));
-});
-afterEach(() => {
-  folder.remove();
+const folder = makeFolderEach('configuration', (path) => {
+  files = locateSeatFiles(join(path, 'lb'));
 });
 
 const configure = (detail: string) => `${seatsMark}\n${detail}\n`;

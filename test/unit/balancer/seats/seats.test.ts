@@ -1,6 +1,6 @@
-import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { type SeatFiles, locateSeatFiles } from '../../../../lib/keepalived/write.ts';
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
@@ -20,17 +20,12 @@ import { makePool, makeSeat, makeVirtualIp } from '../../../support/fakes/seat-o
 import { sleep, systemClock } from '../../../../lib/clock.ts';
 import { advanceUntil } from '../../advance-until.ts';
 
-let folder: TemporaryFolder;
 let files: SeatFiles;
 let host: FakeHost;
-beforeEach(() => {
-  folder = new TemporaryFolder('seats');
-  files = locateSeatFiles(join(folder.path, 'lb'));
+afterEach(() => host.seats.stop());
+const folder = makeFolderEach('seats', (path) => {
+  files = locateSeatFiles(join(path, 'lb'));
   host = new FakeHost();
-});
-afterEach(async () => {
-  await host.seats.stop();
-  folder.remove();
 });
 
 /** A host whose keepalived holds whatever it has read last, while it runs. */
@@ -46,7 +41,6 @@ class FakeHost {
   /** Networks that routes lead to. */
   onLink: HostAddress[] = [];
   routeReads = 0;
-  /** The prefix length of its own address. */
   prefixLength = 24;
   /** On kube-ipvs0. */
   ipvs: readonly string[] = [];

@@ -3,6 +3,7 @@ import { type EarlySlice, earlySlices } from '../../../../lib/api/endpoints.ts';
 import { EarlyEndpoints } from '../../../../balancer/services/index.ts';
 import { beforeEach, describe, test, expect } from '@jest/globals';
 import { fc } from '../../../support/random/fc.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 
 const key = 'default/web';
 
@@ -86,7 +87,7 @@ class Sides {
   }
 }
 
-const a = (word: Word, uid: string | undefined = 'a'): Said => ({ address: '10.244.1.2', uid, word });
+const a = (word: Word): Said => ({ address: '10.244.1.2', uid: 'a', word });
 const b = (word: Word): Said => ({ address: '10.244.2.2', uid: 'b', word });
 
 let sides: Sides;
@@ -96,13 +97,65 @@ beforeEach(() => {
   sides.endpoints.follow();
 });
 
+/** `a:r b:n`: pods with their words; `a.old:e` another one that had the address, `a.-:r` one that is not said. */
+const readSaid = (text: string) =>
+  text.split(' ').map((one): Said => {
+    const [, name = 'a', uid = name, word = 'r'] = /^(.)(?:\.(.+))?:(.)$/.exec(one) ?? [];
+    return { ...(name === 'a' ? a('r') : b('r')), uid: uid === '-' ? undefined : uid, word: word as Word };
+  });
+
+const nameToAddress: Readonly<Record<string, string>> = { a: '10.244.1.2', b: '10.244.2.2' };
+
+function createSteps(): Steps {
+  const follow = () => {
+    sides.endpoints.follow();
+  };
+  return {
+    follow,
+    /** Another process, which does not follow yet. */
+    anew: () => (sides = new Sides()),
+    at: (node) => {
+      sides = new Sides(node);
+      follow();
+    },
+    tell: (text) => sides.tell(...readSaid(text)),
+    early: (text) => sides.tellEarly(...readSaid(text)),
+    ...toChecks({
+      ready: (names) => [
+        sides.ready.toSorted(),
+        names.split(' ').flatMap((name) => nameToAddress[name] ?? []),
+      ],
+      awaited: (count) => [sides.endpoints.awaited.length, Number(count)],
+      first: (word) => [sides.merged[0]?.endpoints?.[0]?.conditions, conditions[word as 'e']],
+    }),
+  };
+}
+
 describe('a pod of an early slice', () => {
-  test('takes connections before Kubernetes calls it ready, whether or not its slices have it yet', () => {
-    expect(sides.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
-    expect(sides.tell(a('n'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.awaited).toHaveLength(1);
-    expect(sides.tell(a('r'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.awaited).toEqual([]);
+  testSteps(createSteps, {
+    'takes connections before Kubernetes calls it ready, whether or not its slices have it yet':
+      'early a:r; ready a; tell a:n b:r; ready a b; awaited 1; tell a:r b:r; ready a b; awaited 0',
+    'with policy Local takes connections of its own node first':
+      'early a:o; ready a; early a:r; ready a; at n2; early a:o; ready -; early a:r; ready a',
+    'takes none before its containers are ready': 'tell a:n; early a:n; ready -',
+    'takes none when it fails its probe after Kubernetes has called it ready once':
+      'tell a:n; early a:r; tell a:r; tell a:n; ready -; early a:n; early a:r; ready -',
+    'was ready once, even if nobody looked meanwhile': 'tell a:r; early a:r; tell a:n; ready -',
+    'ends as soon as either side says so':
+      'tell a:r b:r; early a:e; ready b; first e; tell a:e b:r; early a:r; ready b',
+    'that ends takes connections on where its Service publishes pods that are not ready, whoever says it first':
+      'tell a:r b:r; early a:p; ready a b; tell a:p b:r; ready a b; awaited 0',
+    // At last it moved from one slice to another.
+    'takes none when it is gone from Kubernetes slices, though the early one stays':
+      'tell a:n; early a:r; tell b:r; ready b; tell a:n b:r; ready a b',
+    'that a process finds at its start counts only if Kubernetes slices have it':
+      'anew; early a:r b:r; tell a:n; follow; ready a',
+    'inherits nothing of another pod that had its address':
+      'tell a.old:r; early a.old:r; tell a.old:e; early a.new:r; tell a.new:n; ready a',
+    'takes connections while Kubernetes slices still have the other pod that had its address':
+      'tell a.old:e; early a.new:r; ready a',
+    'is known by its address where Kubernetes slices say no pod':
+      'tell a.-:r; early a:r; tell a.-:n; ready -',
   });
 
   test('that starts is reported once, for its gate, and gets no connections; one that was ready before is not', () => {
@@ -122,15 +175,6 @@ describe('a pod of an early slice', () => {
     expect(readPods()).toEqual(early);
   });
 
-  test('with policy Local takes connections of its own node first', () => {
-    for (const node of ['n1', 'n2']) {
-      const there = new Sides(node);
-      there.endpoints.follow();
-      expect(there.tellEarly(a('o')).ready).toEqual(node === 'n1' ? ['10.244.1.2'] : []);
-      expect(there.tellEarly(a('r')).ready).toEqual(['10.244.1.2']);
-    }
-  });
-
   test.each([
     [{ at: 'n1', isLocal: true, nodeName: 'n2' }, '10.244.1.2'],
     [{ at: 'n1', isLocal: true, nodeName: 'n1' }, ''],
@@ -145,65 +189,6 @@ describe('a pod of an early slice', () => {
     const all = there.merged.flatMap(({ endpoints }) => endpoints ?? []);
     const serving = all.filter((one) => one.conditions?.serving === true && one.conditions.terminating);
     expect(serving.map(({ addresses }) => addresses[0]).join()).toBe(last);
-  });
-
-  test('takes none before its containers are ready', () => {
-    expect(sides.tell(a('n')).tellEarly(a('n')).ready).toEqual([]);
-  });
-
-  test('takes none when it fails its probe after Kubernetes has called it ready once', () => {
-    sides.tell(a('n')).tellEarly(a('r')).tell(a('r')).tell(a('n'));
-    expect(sides.ready).toEqual([]);
-    expect(sides.tellEarly(a('n')).tellEarly(a('r')).ready).toEqual([]);
-  });
-
-  test('was ready once, even if nobody looked meanwhile', () => {
-    sides.tell(a('r')).tellEarly(a('r')).tell(a('n'));
-    expect(sides.ready).toEqual([]);
-  });
-
-  test('ends as soon as either side says so', () => {
-    expect(sides.tell(a('r'), b('r')).tellEarly(a('e')).ready).toEqual(['10.244.2.2']);
-    const [ending] = sides.merged.flatMap(({ endpoints }) => endpoints ?? []);
-    expect(ending?.conditions).toEqual(conditions.e);
-    expect(sides.tell(a('e'), b('r')).tellEarly(a('r')).ready).toEqual(['10.244.2.2']);
-  });
-
-  test('that ends takes connections on where its Service publishes pods that are not ready, whoever says it first', () => {
-    expect(sides.tell(a('r'), b('r')).tellEarly(a('p')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.tell(a('p'), b('r')).ready).toEqual(['10.244.1.2', '10.244.2.2']);
-    expect(sides.endpoints.awaited).toEqual([]);
-  });
-
-  test('takes none when it is gone from Kubernetes slices, though the early one stays', () => {
-    expect(sides.tell(a('n')).tellEarly(a('r')).tell(b('r')).ready).toEqual(['10.244.2.2']);
-    // It moved from one slice to another.
-    expect(sides.tell(a('n'), b('r')).ready.sort()).toEqual(['10.244.1.2', '10.244.2.2']);
-  });
-
-  test('that a process finds at its start counts only if Kubernetes slices have it', () => {
-    const later = new Sides();
-    later.tellEarly(a('r'), b('r')).tell(a('n'));
-    later.endpoints.follow();
-    expect(later.ready).toEqual(['10.244.1.2']);
-  });
-
-  test('inherits nothing of another pod that had its address', () => {
-    sides.tell(a('r', 'old')).tellEarly(a('r', 'old')).tell(a('e', 'old'));
-    expect(sides.tellEarly(a('r', 'new')).tell(a('n', 'new')).ready).toEqual(['10.244.1.2']);
-  });
-
-  test('takes connections while Kubernetes slices still have the other pod that had its address', () => {
-    expect(sides.tell(a('e', 'old')).tellEarly(a('r', 'new')).ready).toEqual(['10.244.1.2']);
-  });
-
-  test('is known by its address where Kubernetes slices say no pod', () => {
-    const nameless = { address: '10.244.1.2', word: 'r' } as const;
-    sides
-      .tell(nameless)
-      .tellEarly(a('r'))
-      .tell({ ...nameless, word: 'n' });
-    expect(sides.ready).toEqual([]);
   });
 
   test('has hints for its own node and zone where others have some, so that these count on', () => {

@@ -60,20 +60,18 @@ describe('files for systemd', () => {
 });
 
 describe('--directory', () => {
-  let root: string;
-  makeFolderEach('root', (path) => {
-    root = path;
-  });
+  const root = makeFolderEach('root');
 
-  const write = (...more: readonly string[]) => runHere(['manifest', ...words, ...more, '--directory', root]);
+  const write = (...more: readonly string[]) =>
+    runHere(['manifest', ...words, ...more, '--directory', root.path]);
 
   test('has the files written below it, and written again by another configuration', async () => {
     expect(await write()).toMatchObject({
       exitCode: 0,
-      stdout: expect.stringContaining(`${root}/${unit}\n`),
+      stdout: expect.stringContaining(`${root.path}/${unit}\n`),
     });
     expect((await write('--mode', 'direct')).exitCode).toBe(0);
-    const text = readFileSync(join(root, unit), 'utf8');
+    const text = readFileSync(join(root.path, unit), 'utf8');
     expect(text).toMatch(/^# vipnat manifest systemd /);
     expect(text).toContain(' --mode=direct\n');
   });
@@ -81,13 +79,13 @@ describe('--directory', () => {
   test.each(['a file of somebody else', 'a link'])(
     'has nothing written where %s is in the way',
     async (what) => {
-      mkdirSync(join(root, dropIn, '..'), { recursive: true });
-      if (what === 'a link') symlinkSync('/dev/null', join(root, dropIn));
-      else writeFileSync(join(root, dropIn), '[Service]\n');
+      mkdirSync(join(root.path, dropIn, '..'), { recursive: true });
+      if (what === 'a link') symlinkSync('/dev/null', join(root.path, dropIn));
+      else writeFileSync(join(root.path, dropIn), '[Service]\n');
       const { exitCode, stdout, stderr } = await write();
       expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
       expect(stderr).toMatch(/writing \S+vipnat\.conf failed \(/);
-      expect(existsSync(join(root, unit))).toBe(false);
+      expect(existsSync(join(root.path, unit))).toBe(false);
     },
   );
 });

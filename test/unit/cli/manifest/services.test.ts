@@ -14,7 +14,6 @@ import { execa } from 'execa';
 
 type Container = PodSpec['containers'][number];
 
-/** The spec of the pods of a printed object. */
 async function findPod(name: string, ...words: readonly string[]): Promise<PodSpec> {
   const object = parse(await print(['services', ...words])).find(
     (one) => one.metadata.name === name && ['Deployment', 'DaemonSet'].includes(one.kind),

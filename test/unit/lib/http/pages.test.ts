@@ -12,7 +12,6 @@ function fail(): never {
   throw new Error('thrown');
 }
 
-/** Pages of every kind. */
 const pages = new Map<string, Page>([
   ['/metrics', () => toText(200, 'all is well')],
   ['/broken', () => Promise.reject(new Error('two\nlines'))],

@@ -8,13 +8,10 @@ import { execFileSync } from 'node:child_process';
 
 const instance = 'vrrp_instance A {\n  virtual_router_id 51\n  virtual_ipaddress {\n    10.0.0.50\n  }\n}\n';
 
-let folder: string;
-makeFolderEach('files', (path) => {
-  folder = path;
-});
+const folder = makeFolderEach('files');
 
 const write = (name: string, text: string): string => {
-  const path = join(folder, name);
+  const path = join(folder.path, name);
   writeFileSync(path, text);
   return path;
 };
@@ -32,11 +29,11 @@ describe('what a configuration includes', () => {
     write('other', 'include *\n# the rest\n');
     const whole = await read(main);
     expect(findInstance(whole?.text ?? '', '10.0.0.50')).toEqual({ vrid: 51, priority: null });
-    expect(whole?.files).toEqual([main, join(folder, 'other')]);
+    expect(whole?.files).toEqual([main, join(folder.path, 'other')]);
   });
 
   test('is not waited for where it is a named pipe', async () => {
-    execFileSync('mkfifo', [join(folder, 'pipe')]);
+    execFileSync('mkfifo', [join(folder.path, 'pipe')]);
     const whole = await read(write('main', `include pipe\ninclude /dev/zero\n${instance}`));
     expect(findInstance(whole?.text ?? '', '10.0.0.50')).not.toBeNull();
   });

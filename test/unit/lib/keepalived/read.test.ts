@@ -1,24 +1,19 @@
-import { TemporaryFolder } from '../../../support/network/at-end.ts';
+import { makeFolderEach } from '../../../support/network/own-folder.ts';
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
-import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
+import { afterEach, describe, test, expect } from '@jest/globals';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { findRunning, findTracking, reloadRunning } from '../../../../lib/keepalived/read.ts';
 
-let folder: TemporaryFolder;
 type Child = ChildProcessByStdio<null, Readable, null>;
 
-let children: Child[];
-beforeEach(() => {
-  folder = new TemporaryFolder('running');
-  children = [];
-});
+const children: Child[] = [];
 afterEach(() => {
-  for (const child of children) child.kill('SIGKILL');
-  folder.remove();
+  for (const child of children.splice(0)) child.kill('SIGKILL');
 });
+const folder = makeFolderEach('running');
 
 /** A process of that name with these arguments, which prints a line when it starts and for each SIGHUP. */
 async function start(name: string, ...words: string[]): Promise<Child> {

@@ -72,7 +72,6 @@ function answering(messages: Awaited<ReturnType<NetlinkClient['request']>>) {
   return { client, requests };
 }
 
-/** All that are shown, with their keys. */
 async function listAll(client: Pick<NetlinkClient, 'request'>, choice: ConnectionChoice = 'translated') {
   const shown: (SeenFlow & { readonly key: Buffer })[] = [];
   await visitConnections(client, choice, (flow, renderKey) => {

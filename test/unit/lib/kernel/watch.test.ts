@@ -4,7 +4,7 @@ import { startPoll, startLockWatch, withoutConnectionCounts } from '../../../../
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makeFolderEach } from '../../../support/network/own-folder.ts';
-import { type Steps, testSteps } from '../../steps.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 import { readCapture } from '../../../support/kube-proxy/read-capture.ts';
 
@@ -67,15 +67,11 @@ function startPolling(): Steps {
     see: (seen) => (look = () => Promise.resolve(Number(seen))),
     fail: () => (look = () => Promise.reject(new Error('EPERM'))),
     stop: () => poll.stop(),
-    changes: (count) => {
-      expect(changes).toBe(Number(count));
-    },
-    problems: (codes) => {
-      expect(problems.join(' ')).toBe(codes);
-    },
-    rests: () => {
-      expect(clock.pending).toBe(0);
-    },
+    ...toChecks({
+      changes: (count) => [changes, Number(count)],
+      problems: (codes) => [problems.join(' '), codes],
+      rests: () => [clock.pending, 0],
+    }),
   };
 }
 

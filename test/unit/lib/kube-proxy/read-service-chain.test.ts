@@ -5,9 +5,11 @@ import {
   formatServicePort,
   kubernetesService,
   serviceChainName,
+  isNftAffinitySet,
 } from '../../../../lib/kube-proxy/read.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { describe, test, expect } from '@jest/globals';
+import { webService } from '../../../support/kube-proxy/rules.ts';
 
 const capture = readCapture('iptables-nft-save.three-endpoints.txt');
 
@@ -48,4 +50,16 @@ describe('endpoint chains have the names that kube-proxy gives them', () => {
       expect(nameEndpointChain(kubernetesService, endpoint)).toBe(chain);
     }
   });
+});
+
+const sets = [...readCapture('nft-kube-proxy.client-ip-affinity.txt').matchAll(/^\tset (\S+) \{$/gm)].map(
+  ([, name = '']) => name,
+);
+
+test("a set of clients is known as that of its Service's endpoints", () => {
+  const isOf = (service: ServicePortName) => sets.filter((name) => isNftAffinitySet(service, name));
+  expect(isOf(kubernetesService)).toHaveLength(3);
+  expect(isOf(webService)).toEqual([]);
+  expect(isOf({ ...kubernetesService, portName: 'http' })).toEqual([]);
+  expect(isOf({ ...kubernetesService, name: 'kube' })).toEqual([]);
 });

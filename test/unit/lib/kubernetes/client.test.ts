@@ -1,6 +1,12 @@
 import { useCertificates, ApiWorld, accessByVip } from '../../../support/api/api-world.ts';
 import { beforeAll, afterAll, test, expect } from '@jest/globals';
-import { type ApiCall, callApi } from '../../../../lib/kubernetes/client.ts';
+import {
+  type ApiCall,
+  callApi,
+  toServiceResource,
+  toSliceResource,
+  joinQuery,
+} from '../../../../lib/kubernetes/client.ts';
 import { systemClock } from '../../../../lib/clock.ts';
 
 const certificates = useCertificates();
@@ -35,4 +41,16 @@ test('a name that stands for a virtual IP is not connected to', async () => {
     message: expect.stringMatching(/^asking at localhost:\d+ failed: it is a virtual IP$/),
   });
   expect(world.servers[0]?.questions.length).toBe(before);
+});
+
+const web = { namespace: 'shop', name: 'web' };
+
+test('a Service and an EndpointSlice are asked for by their namespace and name', () => {
+  const urls = [toServiceResource(web), toSliceResource({ ...web, name: 'web-x7k2p' })].map(
+    ({ path, selector }) => joinQuery(path, [selector]),
+  );
+  expect(urls).toEqual([
+    '/api/v1/namespaces/shop/services?fieldSelector=metadata.name%3Dweb',
+    '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices?fieldSelector=metadata.name%3Dweb-x7k2p',
+  ]);
 });

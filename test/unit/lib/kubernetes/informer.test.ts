@@ -22,11 +22,7 @@ let lists: number;
 const put = (name: string) => {
   world.store.put('EndpointSlice', makeSlice(['10.77.0.11'], { name }));
 };
-const server = () => {
-  const [first] = world.servers;
-  if (first === undefined) throw new Error('no server');
-  return first;
-};
+const server = () => world.server(0);
 
 beforeEach(async () => {
   world = new ApiWorld(certificates());

@@ -2,7 +2,7 @@ import { expect } from '@jest/globals';
 import { LeaderElection } from '../../../../lib/kubernetes/leader.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { LeaseApi, type Trip } from '../../../support/fakes/lease-api.ts';
-import { type Steps, testSteps } from '../../steps.ts';
+import { type Steps, testSteps, toChecks } from '../../steps.ts';
 
 /** `noted=1 other=stays` */
 const readNotes = (texts: readonly string[]) =>
@@ -16,23 +16,14 @@ function createSteps(): Steps {
   const elections = new Map<string, LeaderElection>();
   let trip: Trip = { thereMs: 1, backMs: 1 };
   const begin = (identity: string, annotations: Readonly<Record<string, string>>) => {
-    const tell = (detail: string) => void told.push(`${clock.now()} ${identity} ${detail}`);
+    const tell = (detail: string) => () => told.push(`${clock.now()} ${identity} ${detail}`);
     const election = new LeaderElection({
       ...{ client: api.connect(() => trip), clock, random: () => 1, identity },
       lease: { namespace: 'vipnat', name: 'controller' },
       ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
-      onElected: () => {
-        tell('leads');
-      },
-      onLost: () => {
-        tell('leads no more');
-      },
-      onLeader: (leader) => {
-        tell(`hears of ${leader}`);
-      },
-      onProblem: ({ detail }) => {
-        tell(detail);
-      },
+      ...{ onElected: tell('leads'), onLost: tell('leads no more') },
+      onLeader: (leader) => void tell(`hears of ${leader}`)(),
+      onProblem: ({ detail }) => void tell(detail)(),
     });
     election.start();
     elections.set(identity, election);
@@ -49,9 +40,7 @@ function createSteps(): Steps {
       const [there, back] = text.split(' ');
       trip = { thereMs: Number(there), backMs: back === 'lost' ? null : Number(back) };
     },
-    remove: () => {
-      api.remove();
-    },
+    remove: api.remove.bind(api),
     /** Writes another name into the Lease. */
     usurp: (holderIdentity) => {
       const body = { metadata: { resourceVersion: '1' }, spec: { holderIdentity } };
@@ -60,23 +49,17 @@ function createSteps(): Steps {
     annotate: (text) => {
       api.annotate(readNotes(text.split(' ')));
     },
-    notes: (text) => {
-      expect(api.annotations).toEqual(readNotes(text.split(' ')));
-    },
-    /** For how long each may write, and whom it knows to lead: `4000 by a, 0 by a`. */
-    may: (text) => {
-      const seen = [...elections.values()].map(({ writeMs, leader }) => `${writeMs} by ${leader}`);
-      expect(seen.join(', ')).toBe(text);
-    },
-    lease: (json) => {
-      expect(api.spec).toMatchObject(JSON.parse(json) as object);
-    },
-    told: (pattern) => {
-      expect(told.join(', ')).toMatch(new RegExp(`^${pattern}$`));
-    },
-    losses: (count) => {
-      expect(told.filter((detail) => detail.endsWith('leads no more'))).toHaveLength(Number(count));
-    },
+    ...toChecks({
+      notes: (text) => [api.annotations, readNotes(text.split(' '))],
+      /** For how long each may write, and whom it knows to lead: `4000 by a, 0 by a`. */
+      may: (text) => {
+        const seen = [...elections.values()].map(({ writeMs, leader }) => `${writeMs} by ${leader}`);
+        return [seen.join(', '), text];
+      },
+      lease: (json) => [api.spec, expect.objectContaining(JSON.parse(json) as object)],
+      told: (pattern) => [told.join(', '), expect.stringMatching(new RegExp(`^${pattern}$`))],
+      losses: (count) => [told.filter((detail) => detail.endsWith('leads no more')).length, Number(count)],
+    }),
   };
 }
 

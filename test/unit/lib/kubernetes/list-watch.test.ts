@@ -13,11 +13,7 @@ const resource: Resource<EndpointSlice> = {
 
 let world: ApiWorld;
 let list: ListAll;
-const server = (index: number) => {
-  const found = world.servers[index];
-  if (found === undefined) throw new Error('no server');
-  return found;
-};
+const server = (index: number) => world.server(index);
 
 beforeEach(async () => {
   world = new ApiWorld(certificates());

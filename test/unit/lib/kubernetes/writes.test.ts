@@ -27,7 +27,6 @@ afterEach(async () => {
   await api.stop();
 });
 
-/** A client of the servers at these hosts. */
 function createClient(...hosts: readonly string[]): RoutedClient {
   const places = hosts.map((host) => `${host}:${api.port}`);
   return new RoutedClient(routeTo(certificates().authority, places), systemClock, ending.signal);

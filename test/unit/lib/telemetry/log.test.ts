@@ -108,14 +108,11 @@ test('a reader that goes away does not end the agent', async () => {
   expect(String(stream.read())).toContain('still here');
 });
 
-let folder: string;
-makeFolderEach('heartbeat', (path) => {
-  folder = path;
-});
+const folder = makeFolderEach('heartbeat');
 
 /** How a container's shell ends that the kubelet starts; null stands for no file. */
 function ask(text: string | null): boolean {
-  const file = join(folder, 'alive');
+  const file = join(folder.path, 'alive');
   if (text !== null) writeFileSync(file, text);
   const [program, ...words] = heartbeatProbe.map((word) => word.replace(heartbeatFile, file));
   try {
