@@ -179,8 +179,8 @@ export interface Change {
 
 /** The outcome of a call. It is never partial: what is not `done` is tried again, and continues from the device's current state. */
 export type Progress =
-  /** The device has it, and serves so. */
-  | { readonly result: 'done' }
+  /** The device has it, and serves so. `unit` is the active one, as it was given; left out where the driver does not say it. */
+  | { readonly result: 'done'; readonly unit?: string | undefined }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
   /** However often it is asked: a person has to change something. What serves continues, with the wanted members, as far as the device can. */

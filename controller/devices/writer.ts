@@ -244,6 +244,14 @@ export class DeviceWriter {
     }
   }
 
+  /** A change was made at another unit than the one that was active: it may have missed changes. The next check compares nothing for it again. */
+  #noteActive(active: string | null = null): void {
+    const before = this.#seen?.active ?? active;
+    if (this.#seen === null || active === null || before === active) return;
+    this.#seen = { ...this.#seen, active };
+    this.#compareAll();
+  }
+
   /** What the units say. One that may lack something learns what it is to have, as soon as all was compared; until it has that, all is compared again. */
   async #readState(driver: LoadBalancerDriver, signal: AbortSignal): Promise<DeviceState> {
     const state = await driver.readState(signal);
@@ -394,6 +402,7 @@ export class DeviceWriter {
       this.#notify(uid, { remark, deviceStatus: held.isServing ? 'serves' : 'unknown' });
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
+      this.#noteActive(progress.unit);
       held.done(balancer, clock.now());
     }
     this.#notify(uid, { deviceStatus: 'serves', gated });
@@ -423,6 +432,7 @@ export class DeviceWriter {
     held.begin(null, this.#options.clock.now());
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
+    this.#noteActive(progress.unit);
     return this.#noteAbsent(held);
   }
 

@@ -96,8 +96,6 @@ interface Committed {
   readonly needsSync: 'yes' | 'no' | 'if-standby-answers';
 }
 
-const done = { progress: { result: 'done' } } as const;
-
 /** While a unit applies or saves for longer than a call waits. */
 const retryInMs = 5000;
 
@@ -285,6 +283,7 @@ class AlteonDriver implements LoadBalancerDriver {
 
   async #commit(unit: AlteonUnit, prepared: Prepared): Promise<Committed> {
     const { plans, steps, status, isUnsaved } = prepared;
+    const progress = { result: 'done', unit: unit.unit } as const;
     if (status.isBusy) return running(unit, 'applies or saves something else');
     const setLiveStates = async () => {
       for (const [key, state] of plans.flatMap(({ liveStates }) => [...liveStates]))
@@ -300,11 +299,11 @@ class AlteonDriver implements LoadBalancerDriver {
     }
     if (hasNew) await setLiveStates();
     if (steps.length === 0 && !isUnsaved) {
-      return { ...done, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
+      return { progress, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
     }
     if ((await unit.act('save')) === 'running') return running(unit, 'still saves it');
     await this.#expectRows(unit, prepared, 'Cur');
-    return { ...done, needsSync: 'yes' };
+    return { progress, needsSync: 'yes' };
   }
 
   /** A unit that starts again, and a user who reverts, take away what waits: what is left of it must not be applied, nor taken for the whole. */

@@ -437,7 +437,7 @@ class Snapshot {
     const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
     if (isWhole && !unit.isKept)
       await unit.send(formatKept(unit.content, this.#how.settings.cluster, others), []);
-    return { result: 'done' };
+    return { result: 'done', unit: unit.unit };
   }
 }
 

@@ -150,7 +150,8 @@ class PlainDriver implements LoadBalancerDriver {
       if (error instanceof DeviceError) return { result: 'failed', why: error.message, kind: error.kind };
       throw error;
     }
-    if (this.#device.runs === 0) return { result: 'done' };
+    const { units } = this.#settings;
+    if (this.#device.runs === 0) return { result: 'done', unit: units[this.#device.active] };
     this.#device.runs -= 1;
     return { result: 'running', retryInMs: 500, why: 'it is applied' };
   }

@@ -187,6 +187,15 @@ describe('a device that fails', () => {
       'says ^The device d refuses: the table is full.$; is apps/b serves - 10.9.0.2',
   });
 
+  testSteps(() => begin({ units: ['u1', 'u2'] }, ['apps/a', 'apps/b']), {
+    'whose other unit becomes active has everything compared after the next change of any Service':
+      'set {"isInSync":true}; wait 100000; clear; set {"active":1}; endpoints apps/a 10.1.0.9; wait 1000; balancers a b; ' +
+      'service apps/c; wait 1000; clear; set {"active":0}; service apps/c ' +
+      going +
+      '; wait 1000; balancers a b; ' +
+      'forget; wait 100000; called ',
+  });
+
   testSteps(() => begin({ units: ['u1', 'u2'] }), {
     'whose other unit becomes active has everything compared after the next look, whatever that unit says':
       'set {"isInSync":true}; wait 100000; clear; set {"active":1}; wait 34000; balancers a; forget; wait 100000; ' +
