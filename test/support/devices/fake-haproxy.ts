@@ -47,7 +47,7 @@ export class FakeHaproxy {
   /** What a driver reads there. */
   read(): UnitContent {
     const answers = askContent().map((command) => this.run(command));
-    return readContent('u', answers);
+    return readContent('u', answers, { cluster: 'prod' });
   }
 
   /** `key value` of a map: `owners`, `frontends` or `role`. */
