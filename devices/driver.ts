@@ -52,6 +52,11 @@ export function parseMark(
   return { id: { cluster, namespace, name, uid }, rest };
 }
 
+/** Whether an identity that is written next to a mark is another cluster's. Who knows no identity of its own takes all for its own. */
+export function isOtherCluster(written: string | undefined, own: string | undefined): boolean {
+  return written !== undefined && written !== (own ?? written);
+}
+
 /** Whether a cluster may have this name: lower case letters, digits and `-`, 40 at most, and none of the three at an end but the first two. */
 export function isClusterName(text: string): boolean {
   return /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/.test(text);
@@ -158,6 +163,8 @@ export interface Capabilities {
   readonly pair: boolean;
   /** Changes on the device that wait to be applied are seen, also those of other users. */
   readonly pendingChanges: boolean;
+  /** Each balancer has the identity of its cluster, too. Those of another cluster of the same name stay as they are. False where it is left out. */
+  readonly identity?: boolean;
   /** How many `ensure` and `remove` it takes together, of different balancers, as they cost less then. 1 where it is left out. */
   readonly changesAtOnce?: number;
 }
@@ -165,6 +172,8 @@ export interface Capabilities {
 /** A balancer of vipnat as the device has it. */
 export interface Owned {
   readonly balancer: Balancer;
+  /** The identity of another cluster of this name, whose it is. Left out for what is this cluster's, or has no identity. */
+  readonly otherCluster?: string | undefined;
   /** Open connections by member, as `formatMember` writes it; null where the device does not count them. */
   readonly memberToSessions: ReadonlyMap<string, number> | null;
 }
@@ -179,8 +188,8 @@ export interface Change {
 
 /** The outcome of a call. It is never partial: what is not `done` is tried again, and continues from the device's current state. */
 export type Progress =
-  /** The device has it, and serves so. */
-  | { readonly result: 'done' }
+  /** The device has it, and serves so. `unit` is the active one, as it was given; left out where the driver does not say it. */
+  | { readonly result: 'done'; readonly unit?: string | undefined }
   /** It is in progress. */
   | { readonly result: 'running'; readonly retryInMs: number; readonly why: string }
   /** However often it is asked: a person has to change something. What serves continues, with the wanted members, as far as the device can. */
@@ -239,6 +248,8 @@ export interface DeviceSettings {
   /** Of its LoadBalancerDevice. */
   readonly name: string;
   readonly cluster: string;
+  /** What no other cluster of this name has: 8 hexadecimal digits. Left out where it is not known; then all of the name is this cluster's. */
+  readonly identity?: string | undefined;
   /** One, or two of a pair: URLs, or `HOST:PORT`, as the driver documents. */
   readonly units: readonly string[];
   readonly credentials: { readonly username: string; readonly password: string } | null;

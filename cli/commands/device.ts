@@ -127,7 +127,7 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   const report = await runConformance(
     {
       clock: systemClock,
-      open: (cluster, driverContext) => open(driverContext, cluster),
+      open: (cluster, driverContext, identity) => open(driverContext, cluster, identity),
       sites: chooseSites(description.addresses, options.ports),
     },
     {

@@ -52,8 +52,8 @@ export interface OpenDevice {
   readonly description: DeviceDescription;
   /** The name or the path of its driver. */
   readonly driver: string;
-  /** Makes a driver for a cluster; for that of the description unless another is given. */
-  readonly open: (context: DriverContext, cluster?: string) => LoadBalancerDriver;
+  /** Makes a driver for a cluster; for that of the description unless another is given. Nobody but the controller knows the identity of that. */
+  readonly open: (context: DriverContext, cluster?: string, identity?: string) => LoadBalancerDriver;
 }
 
 /**
@@ -71,9 +71,9 @@ export async function openDevice(options: DeviceOptions, environment: Environmen
   return {
     description,
     driver,
-    open: (context, ofCluster = cluster) => {
+    open: (context, ofCluster = cluster, identity) => {
       try {
-        return create({ name, cluster: ofCluster, units, options: own, ...secrets }, context);
+        return create({ name, cluster: ofCluster, identity, units, options: own, ...secrets }, context);
       } catch (error) {
         if (error instanceof VipnatError) throw error;
         throw invalid(`the driver does not take the settings of ${name}: ${describeError(error)}`);

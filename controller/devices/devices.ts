@@ -1,5 +1,5 @@
 /** One writer for each LoadBalancerDevice, while this process leads and all objects are known. */
-import type { Watcher } from '../cache/cache.ts';
+import type { ClusterView, Watcher } from '../cache/cache.ts';
 import type { LoadBalancerDevice } from '../../lib/api/device.ts';
 import { type Affected, isNews, listServicesOfNode, listBoth, listServed } from '../cache/known.ts';
 import { listOwners } from '../cache/parts.ts';
@@ -76,7 +76,12 @@ function toPlainUnit(unit: string): string {
   return host;
 }
 
-type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict'>;
+/** What no other cluster has, by the uid of the namespace that each one has; undefined where that is not there. */
+function readIdentity({ namespaces }: ClusterView): string | undefined {
+  return /^[\da-f]{8}/.exec(namespaces.get('kube-system')?.metadata.uid ?? '')?.[0];
+}
+
+type DevicesOptions = Omit<WriterOptions, 'pace' | 'conflict' | 'identity'>;
 
 /** Writes from `begin` to `stop`. */
 export class Devices {
@@ -141,7 +146,9 @@ export class Devices {
     if (!isNews({ key: name, before, after: device }, getParts) && conflict === known) return;
     if (before !== null) this.#end(name);
     if (device === null) return;
-    const writer = new DeviceWriter(device, { ...this.#options, pace: this.#getPace(device), conflict });
+    const identity = readIdentity(this.#options.view());
+    const pace = this.#getPace(device);
+    const writer = new DeviceWriter(device, { ...this.#options, pace, conflict, identity });
     this.#nameToWriter.set(name, writer);
     void this.#begin(name, writer);
   }

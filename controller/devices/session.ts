@@ -7,6 +7,7 @@ import {
   type DeviceSettings,
   type CreateDriver,
   type LoadBalancerDriver,
+  type Owned,
 } from '../../devices/driver.ts';
 import { toPrintableLine, quoteWords, shorten } from '../../lib/text.ts';
 import { findErrorCode, VipnatError } from '../../lib/errors.ts';
@@ -50,18 +51,44 @@ export function describeFailure(error: unknown): Failure {
 /** What of a report the device itself says. */
 export type DeviceStatus = Pick<DeviceReport, 'units' | 'foreignChanges' | 'isReady' | 'reason' | 'message'>;
 
+/** What a list has of other clusters of the same name, for a condition; null for nothing. */
+export function describeOthers(
+  owned: readonly Owned[],
+  { metadata, spec }: LoadBalancerDevice,
+): Failure | null {
+  const others = owned.filter(({ otherCluster }) => otherCluster !== undefined);
+  const [first] = others;
+  if (first === undefined) return null;
+  const { namespace, name } = first.balancer.id;
+  const what = `Another cluster writes on the device under the name ${spec.cluster}: the uid of its namespace kube-system begins with ${first.otherCluster}.`;
+  const which = `It has ${others.length} Services there, such as ${namespace}/${name}. vipnat leaves them as they are.`;
+  const remedy = `In one of both clusters, make another LoadBalancerDevice than ${metadata.name}: with a spec.cluster of its own. Give it the Services.`;
+  return { reason: 'ClusterNameTaken', message: toPrintableLine(`${what} ${which} ${remedy}`) };
+}
+
 /** A status has so many of them. */
 const maxForeign = 10;
 
 /** The definition takes so many characters. */
 const maxText = 1024;
 
-/** How a device does that answers. `unread` says why its credentials could not be read again; null where they could. */
-export function describeState(state: DeviceState, unread: Failure | null): DeviceStatus {
+/**
+ * How a device does that answers. `unread` says why its credentials could not be read again, `shared` that another cluster writes there under the
+ * same name; null where they could, and none does.
+ */
+export function describeState(
+  state: DeviceState,
+  unread: Failure | null,
+  shared: Failure | null,
+): DeviceStatus {
   const deviceStatus = describeUnits(state);
-  if (unread === null || !deviceStatus.isReady) return deviceStatus;
-  const message = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${unread.message}.`;
-  return { ...deviceStatus, reason: 'CredentialsUnread', message };
+  if (!deviceStatus.isReady) return deviceStatus;
+  if (unread !== null) {
+    const message = `The device works with the credentials that vipnat read before. A controller that starts now has none: ${unread.message}.`;
+    return { ...deviceStatus, reason: 'CredentialsUnread', message };
+  }
+  if (shared === null) return deviceStatus;
+  return { ...deviceStatus, ...shared, message: `${deviceStatus.message} ${shared.message}` };
 }
 
 function describeUnits({ units, foreignChanges: all }: DeviceState): DeviceStatus {
@@ -248,7 +275,7 @@ function toError(outcome: string, detail: string, own: string): VipnatError {
 export type FindDriver = (name: string) => Promise<CreateDriver | null>;
 
 /** What opening takes. */
-export interface SessionOptions {
+export interface SessionOptions extends Pick<DeviceSettings, 'identity'> {
   readonly clock: Clock;
   readonly client: ObjectClient;
   /** Where Secrets are. */
@@ -312,7 +339,7 @@ export class DeviceSession {
   }
 
   async #open(): Promise<LoadBalancerDriver> {
-    const { client, namespace, clock, findDriver, pace, writeMs, onCall, conflict } = this.#options;
+    const { client, namespace, clock, findDriver, pace, writeMs, onCall, conflict, identity } = this.#options;
     const { metadata, spec } = this.#device;
     if (conflict !== null)
       throw invalid(
@@ -325,7 +352,8 @@ export class DeviceSession {
       throw invalid(
         `vipnat has no driver ${driver}. Change spec.driver of the LoadBalancerDevice ${metadata.name}`,
       );
-    const settings = { name: metadata.name, cluster, units, ...this.#credentials, options: options ?? {} };
+    const own = { name: metadata.name, cluster, identity, units, options: options ?? {} };
+    const settings = { ...own, ...this.#credentials };
     this.#driver = create(settings, {
       clock,
       beforeCall: async () => {

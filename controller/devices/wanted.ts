@@ -17,8 +17,8 @@ import {
   type Listener,
   readAddresses,
 } from '../../devices/driver.ts';
-import type { DeviceProblem } from '../cache/known.ts';
-import type { ClusterView } from '../cache/cache.ts';
+import { type DeviceProblem, toBalancerKey } from '../cache/known.ts';
+import { type ClusterView, findService } from '../cache/cache.ts';
 import {
   type Family,
   families,
@@ -429,6 +429,20 @@ export function judgeService(
   if (chosen === name) return isOwner ? 'have' : 'leave';
   if (!isOwner && !isThere) return 'leave';
   return isFollowed(service, chosen, view) ? 'clear' : 'leave';
+}
+
+/** Whether a device that is not used has nothing of a Service that goes. The older one of its units lists all there, and removes what is left. */
+export function isAbsentAtOlder(
+  id: BalancerId,
+  { device, conflict }: { readonly device: LoadBalancerDevice; readonly conflict: string | null },
+  view: ClusterView,
+): boolean {
+  const older = conflict ?? '';
+  const service = findService(id, view);
+  const isGoing = judgeService(service, { device, isThere: false, view }) === 'clear';
+  const isOlders = service !== undefined && listCurrentOwners(service).includes(older);
+  const isLeft = !isOlders && view.deviceBalancers.has(toBalancerKey(older, id.uid));
+  return isGoing && !isLeft && view.deviceReports.get(older)?.isReady === true;
 }
 
 /** Whether what follows serves, or nothing does. */

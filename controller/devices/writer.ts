@@ -15,6 +15,7 @@ import {
   NotLeadingError,
   describeFailure,
   describeState,
+  describeOthers,
   type SeenUnits,
   readUnits,
   dropFormerFinalizer,
@@ -25,7 +26,7 @@ import { type DeviceReport, type DeviceBalancer, toBalancerKey } from '../cache/
 import { type LoadBalancerDevice, listCurrentOwners } from '../../lib/api/device.ts';
 import { KeyedQueue, SharedLock, type QueueStatistics, type TurnResult } from '../../lib/queue.ts';
 import { HeldBalancer, listDrains } from './held.ts';
-import { toBalancerId, toWanted, type Wanted, judgeService } from './wanted.ts';
+import { toBalancerId, toWanted, type Wanted, judgeService, isAbsentAtOlder } from './wanted.ts';
 import type { BalancerId, DeviceState, Owned, Progress, LoadBalancerDriver } from '../../devices/driver.ts';
 import { findErrorCode } from '../../lib/errors.ts';
 import { toPrintableLine } from '../../lib/text.ts';
@@ -66,6 +67,9 @@ const tooLong = 'it does not answer in two minutes';
 export class DeviceWriter {
   /** As it was when this began. */
   readonly device: LoadBalancerDevice;
+  readonly name: string;
+  /** As its options have it. */
+  readonly conflict: string | null;
   /** How many requests went to its units. */
   calls = 0;
   readonly #options: WriterOptions;
@@ -84,6 +88,8 @@ export class DeviceWriter {
   #renewedMs: number;
   /** Why the credentials could not be read again; null where they could. */
   #unread: Failure | null = null;
+  /** That another cluster writes there under the same name; null for none. */
+  #shared: Failure | null = null;
   /** What the device said last; null before that. */
   #deviceStatus: DeviceStatus | null = null;
   /** As the last check that was answered found them; null before one was. */
@@ -100,6 +106,8 @@ export class DeviceWriter {
   constructor(device: LoadBalancerDevice, options: WriterOptions) {
     const { clock, random, onError } = options;
     this.device = device;
+    this.name = device.metadata.name;
+    this.conflict = options.conflict;
     this.#options = options;
     this.#session = new DeviceSession(device, {
       ...options,
@@ -121,14 +129,6 @@ export class DeviceWriter {
     });
   }
 
-  get conflict(): string | null {
-    return this.#options.conflict;
-  }
-
-  get name(): string {
-    return this.device.metadata.name;
-  }
-
   /** How its queue does. */
   get statistics(): QueueStatistics {
     return this.#queue.statistics;
@@ -138,8 +138,7 @@ export class DeviceWriter {
   start(): void {
     this.#hasStarted = true;
     this.#queue.add(deviceKey);
-    const { deviceToServices } = this.#options.view();
-    for (const key of deviceToServices.get(this.name) ?? []) this.#holdAll(key);
+    for (const key of this.#options.view().deviceToServices.get(this.name) ?? []) this.#holdAll(key);
     this.#compareAll();
   }
 
@@ -207,7 +206,7 @@ export class DeviceWriter {
       } else if (driver.capabilities.sessions && all.some(({ isDraining }) => isDraining))
         this.#count(await this.#lock.share(() => driver.list(signal)));
       const state = await this.#readState(driver, signal);
-      this.#report(describeState(state, this.#unread));
+      this.#report(describeState(state, this.#unread, this.#shared));
       this.#noteState(state);
       this.#admit();
     } catch (error) {
@@ -242,6 +241,14 @@ export class DeviceWriter {
       const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
       if (held !== undefined) this.#compare(held);
     }
+  }
+
+  /** A change was made at another unit than the one that was active: it may have missed changes. The next check compares nothing for it again. */
+  #noteActive(active: string | null = null): void {
+    const before = this.#seen?.active ?? active;
+    if (this.#seen === null || active === null || before === active) return;
+    this.#seen = { ...this.#seen, active };
+    this.#compareAll();
   }
 
   /** What the units say. One that may lack something learns what it is to have, as soon as all was compared; until it has that, all is compared again. */
@@ -315,9 +322,10 @@ export class DeviceWriter {
 
   async #readList(signal: AbortSignal): Promise<void> {
     const driver = await this.#session.open();
-    const owned = await driver.list(signal);
-    const now = this.#options.clock.now();
-    this.#listedMs = now;
+    const all = await driver.list(signal);
+    this.#shared = describeOthers(all, this.device);
+    const owned = all.filter(({ otherCluster }) => otherCluster === undefined);
+    const now = (this.#listedMs = this.#options.clock.now());
     this.#count(owned);
     const uidToBalancer = new Map(owned.map(({ balancer }) => [balancer.id.uid, balancer]));
     for (const [uid, balancer] of uidToBalancer) {
@@ -349,7 +357,7 @@ export class DeviceWriter {
       this.#fail(uid, reportedFailures, this.#refusal);
       return { kind: 'again', afterMs: pollMs };
     }
-    if (this.#isAbsentAtOlder(held)) return this.#noteAbsent(held);
+    if (isAbsentAtOlder(held.id, this, this.#options.view())) return this.#noteAbsent(held);
     if (this.#listedMs === null) await this.#list(signal);
     return await this.#lock.share(() => this.#decide(held, failures, signal));
   }
@@ -394,6 +402,7 @@ export class DeviceWriter {
       this.#notify(uid, { remark, deviceStatus: held.isServing ? 'serves' : 'unknown' });
       const progress = await call.driver.ensure(balancer, call.signal);
       if (progress.result !== 'done') return this.#wait(held, progress, call.failures);
+      this.#noteActive(progress.unit);
       held.done(balancer, clock.now());
     }
     this.#notify(uid, { deviceStatus: 'serves', gated });
@@ -423,17 +432,8 @@ export class DeviceWriter {
     held.begin(null, this.#options.clock.now());
     const progress = await driver.remove(held.id, signal);
     if (progress.result !== 'done') return this.#wait(held, progress, failures);
+    this.#noteActive(progress.unit);
     return this.#noteAbsent(held);
-  }
-
-  /** Whether a device that is not used has nothing of a Service that goes. The older one of its units lists all there, and removes what is left. */
-  #isAbsentAtOlder({ id }: HeldBalancer): boolean {
-    const [view, older] = [this.#options.view(), this.conflict ?? ''];
-    const service = findService(id, view);
-    const isGoing = judgeService(service, { device: this.device, isThere: false, view }) === 'clear';
-    const isOlders = service !== undefined && listCurrentOwners(service).includes(older);
-    const isLeft = !isOlders && view.deviceBalancers.has(toBalancerKey(older, id.uid));
-    return isGoing && !isLeft && view.deviceReports.get(older)?.isReady === true;
   }
 
   #noteAbsent(held: HeldBalancer): TurnResult {

@@ -32,7 +32,7 @@ import {
 import type { UnitRole, PairUnit } from '../pair.ts';
 
 /** Settings of an Alteon, read and found to be meant. */
-export interface AlteonSettings extends Pick<DeviceSettings, 'cluster'> {
+export interface AlteonSettings extends Pick<DeviceSettings, 'cluster' | 'identity'> {
   readonly units: readonly AlteonAddress[];
   readonly options: AlteonOptions;
 }
@@ -61,13 +61,13 @@ const usualListSize = 9000;
 
 /** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
 export function readSettings(settings: DeviceSettings): AlteonSettings {
-  const { cluster, units, ca } = settings;
+  const { cluster, identity, units, ca } = settings;
   const credentials = checkSettings(settings);
   const refuse = refuseSettings(settings);
   refuseSameUnits(refuse, units);
   if (credentials.username.includes(':')) throw refuse('its user name has a colon');
   return {
-    cluster,
+    ...{ cluster, identity },
     units: units.map((unit) => ({ unit, server: { ...readUnit(refuse, unit), ca, credentials } })),
     options: readOptions(refuse, settings),
   };

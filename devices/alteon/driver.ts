@@ -23,7 +23,15 @@ import {
 } from '../driver.ts';
 import { DevicePair, Together, type Standby } from '../pair.ts';
 import { SharedLock } from '../../lib/queue.ts';
-import { planSteps, sortSteps, memberStates, readOwned, toRows, findRefusal } from './rows.ts';
+import {
+  planSteps,
+  sortSteps,
+  memberStates,
+  findOtherCluster,
+  readOwned,
+  toRows,
+  findRefusal,
+} from './rows.ts';
 
 /**
  * The differences that a unit prints, as far as they are not all about one cluster's objects. It prints commands: a line that begins with `/c/` opens
@@ -78,6 +86,8 @@ interface MarkedRows {
 
 interface Plan {
   readonly request: MarkedRows;
+  /** Another cluster of the same name has written what has the mark: it stays, whatever is wanted. */
+  readonly isOthers: boolean;
   readonly steps: readonly Step[];
   /** By `GROUP/SERVER`: the states to set immediately. */
   readonly liveStates: ReadonlyMap<string, number>;
@@ -95,8 +105,6 @@ interface Committed {
   readonly progress: Progress;
   readonly needsSync: 'yes' | 'no' | 'if-standby-answers';
 }
-
-const done = { progress: { result: 'done' } } as const;
 
 /** While a unit applies or saves for longer than a call waits. */
 const retryInMs = 5000;
@@ -135,7 +143,15 @@ class AlteonDriver implements LoadBalancerDriver {
     const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{ ipv6: true, udp: true, atomicCommit: true, pair, pendingChanges: true, changesAtOnce },
+      ...{
+        ipv6: true,
+        udp: true,
+        atomicCommit: true,
+        pair,
+        pendingChanges: true,
+        identity: true,
+        changesAtOnce,
+      },
     };
   }
 
@@ -146,7 +162,7 @@ class AlteonDriver implements LoadBalancerDriver {
       const rows = await unit.readRows('Cur', this.#prefix);
       const memberToState = await unit.readMemberStates(this.#prefix);
       const serverToSessions = await unit.readSessions(this.#prefix);
-      return readOwned({ cluster: this.#settings.cluster, rows, memberToState, serverToSessions });
+      return readOwned({ ...this.#settings, rows, memberToState, serverToSessions });
     });
   }
 
@@ -158,7 +174,7 @@ class AlteonDriver implements LoadBalancerDriver {
       const unit = await this.#open(signal).findActive();
       const status = await unit.readStatus();
       const prefix = `${formatMark(wanted.id)}_`;
-      const rows = toRows(wanted, this.#settings.options);
+      const rows = toRows(wanted, this.#settings);
       const steps = planSteps(await unit.readRows('Cur', prefix), rows);
       const states = await unit.readMemberStates(prefix);
       const isUnsaved = steps.length === 0 && (await this.#readIsUnsaved(unit, status));
@@ -178,7 +194,7 @@ class AlteonDriver implements LoadBalancerDriver {
   async ensure(wanted: Balancer, signal: AbortSignal): Promise<Progress> {
     const why = findRefusal(wanted);
     if (why !== null) return { result: 'refused', why };
-    const rows = toRows(wanted, this.#settings.options);
+    const rows = toRows(wanted, this.#settings);
     return await this.#together.add({ mark: formatMark(wanted.id), wanted: rows }, signal);
   }
 
@@ -223,7 +239,7 @@ class AlteonDriver implements LoadBalancerDriver {
         }),
       );
       for (const { mark } of toResults(progress).keys()) this.#markToGroup.delete(mark);
-      return toResults(progress);
+      return new Map([...toResults(progress), ...refuseOthers(round.plans ?? [])]);
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof DeviceError)) throw error;
@@ -246,8 +262,7 @@ class AlteonDriver implements LoadBalancerDriver {
   async #prepare(unit: AlteonUnit, take: () => readonly MarkedRows[]): Promise<Prepared> {
     const status = await unit.awaitRest();
     if (status.isBusy) {
-      const plans = take().map((request) => ({ request, steps: [], liveStates: new Map<string, number>() }));
-      return { plans, steps: [], status, isUnsaved: false };
+      return { plans: take().map(toIdlePlan), steps: [], status, isUnsaved: false };
     }
     await this.#refuseForeign(unit, status.isPending);
     // An earlier try may have ended anywhere.
@@ -255,11 +270,14 @@ class AlteonDriver implements LoadBalancerDriver {
     const markToRows = splitByMark(await unit.readRows('New', this.#prefix));
     const states = await unit.readMemberStates(this.#prefix);
     const plans = this.#choose(
-      take().map((request) => ({
-        request,
-        steps: planSteps(markToRows.get(request.mark) ?? makeRows(), request.wanted),
-        liveStates: findLiveStates(request.wanted, states),
-      })),
+      take().map((request) => {
+        const there = markToRows.get(request.mark) ?? makeRows();
+        const idle = toIdlePlan(request);
+        if (findOtherCluster(there, this.#settings.identity) !== undefined)
+          return { ...idle, isOthers: true };
+        const steps = planSteps(there, request.wanted);
+        return { ...idle, steps, liveStates: findLiveStates(request.wanted, states) };
+      }),
     );
     const steps = sortSteps(plans.flatMap((plan) => plan.steps));
     const isUnsaved = steps.length === 0 && (await this.#readIsUnsaved(unit, status));
@@ -285,6 +303,7 @@ class AlteonDriver implements LoadBalancerDriver {
 
   async #commit(unit: AlteonUnit, prepared: Prepared): Promise<Committed> {
     const { plans, steps, status, isUnsaved } = prepared;
+    const progress = { result: 'done', unit: unit.unit } as const;
     if (status.isBusy) return running(unit, 'applies or saves something else');
     const setLiveStates = async () => {
       for (const [key, state] of plans.flatMap(({ liveStates }) => [...liveStates]))
@@ -300,11 +319,11 @@ class AlteonDriver implements LoadBalancerDriver {
     }
     if (hasNew) await setLiveStates();
     if (steps.length === 0 && !isUnsaved) {
-      return { ...done, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
+      return { progress, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
     }
     if ((await unit.act('save')) === 'running') return running(unit, 'still saves it');
     await this.#expectRows(unit, prepared, 'Cur');
-    return { ...done, needsSync: 'yes' };
+    return { progress, needsSync: 'yes' };
   }
 
   /** A unit that starts again, and a user who reverts, take away what waits: what is left of it must not be applied, nor taken for the whole. */
@@ -312,7 +331,8 @@ class AlteonDriver implements LoadBalancerDriver {
     const { plans, steps } = prepared;
     const ids = steps.length === 0 ? tableIds : [...new Set(steps.map(({ table }) => table))];
     const markToRows = splitByMark(await unit.readRows(configuration, this.#prefix, ids));
-    const isThere = ({ request: { mark, wanted } }: Plan) => {
+    const isThere = ({ request: { mark, wanted }, isOthers }: Plan) => {
+      if (isOthers) return true;
       const asked = { ...makeRows(), ...Object.fromEntries(ids.map((id) => [id, wanted[id]])) };
       return planSteps(markToRows.get(mark) ?? makeRows(), asked).length === 0;
     };
@@ -347,6 +367,18 @@ class AlteonDriver implements LoadBalancerDriver {
   async #readIsUnsaved(unit: AlteonUnit, { isUnsaved }: AlteonStatus): Promise<boolean> {
     return isUnsaved && hasOwn(await unit.readDifference('getdiffflash'), this.#settings.cluster);
   }
+}
+
+function toIdlePlan(request: MarkedRows): Plan {
+  return { request, isOthers: false, steps: [], liveStates: new Map() };
+}
+
+/** What another cluster has written is not this one's to change; that it is not removed is no failure. */
+function refuseOthers(plans: readonly Plan[]): readonly (readonly [MarkedRows, Progress])[] {
+  const why = 'another cluster of the same name has written what is there';
+  return plans
+    .filter(({ isOthers, request: { wanted } }) => isOthers && wanted.group.size > 0)
+    .map(({ request }) => [request, { result: 'failed', why, kind: 'foreign-changes' }]);
 }
 
 /** Of the members that a unit works with already: what becomes new begins as it is configured. */

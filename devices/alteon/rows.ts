@@ -24,13 +24,14 @@ import {
   fitWeights,
   sumSessions,
   type Change,
+  isOtherCluster,
+  type DeviceSettings,
 } from '../driver.ts';
 import { type Address, parseAddress } from '../../lib/net.ts';
-import type { AlteonOptions } from './client.ts';
+import type { AlteonOptions, AlteonSettings } from './client.ts';
 
 /** What a unit has of a cluster, by the names of objects alone. */
-interface Holdings {
-  readonly cluster: string;
+interface Holdings extends Pick<DeviceSettings, 'cluster' | 'identity'> {
   /** In force. */
   readonly rows: Rows;
   /** By `GROUP/SERVER`: the state in which a member works, whatever is configured. */
@@ -66,7 +67,14 @@ function readBalancer(holdings: Holdings, own: Rows, id: BalancerId): Owned {
     method: readMethod(groups[0]?.[1]),
     affinityS: readAffinity(own, servers[0]),
   };
-  return { balancer, memberToSessions: sumSessions(listeners.flatMap(({ sessions }) => sessions)) };
+  const memberToSessions = sumSessions(listeners.flatMap(({ sessions }) => sessions));
+  return { balancer, otherCluster: findOtherCluster(own, holdings.identity), memberToSessions };
+}
+
+/** The identity of another cluster of the same name that has written these rows of one mark. */
+export function findOtherCluster({ group }: Rows, identity: DeviceSettings['identity']): string | undefined {
+  const written = [...group.values()].flatMap(({ Name }) => /^cluster (\w+)$/.exec(String(Name))?.[1] ?? []);
+  return written.find((one) => isOtherCluster(one, identity));
 }
 
 /** A listener, and the open connections of each of its members. */
@@ -159,12 +167,17 @@ export function findRefusal({ listeners, affinityS }: Balancer): string | null {
   return `${cannot} an affinity of ${affinityS} s is longer than ${limits.minutes} minutes`;
 }
 
-/** All rows that a balancer is made of. */
-export function toRows(balancer: Balancer, options: AlteonOptions): Rows {
+/** All rows that a balancer is made of. A group's name has the cluster's identity: the names of objects have no room for it. */
+export function toRows(
+  balancer: Balancer,
+  { options, identity }: Pick<AlteonSettings, 'options' | 'identity'>,
+): Rows {
   const rows = makeRows();
   for (const listener of balancer.listeners) {
     const group = nameGroup(balancer.id, listener);
     addGroup(rows, group, balancer, listener);
+    if (identity !== undefined)
+      rows.group.set(group, { ...rows.group.get(group), Name: `cluster ${identity}` });
     for (const address of balancer.addresses) {
       // `MARK_tcp_443_10.0.0.5`: a listener at one of its addresses.
       const server = `${group}_${formatToken(address)}`;

@@ -77,7 +77,7 @@ export const tables = {
   group: {
     name: 'EnhGroupTable',
     keys: ['Index'],
-    columns: { Metric: 'number', HealthID: 'text', IpVer: 'number' },
+    columns: { Metric: 'number', HealthID: 'text', IpVer: 'number', Name: 'text' },
     title: 'group',
   },
   groupMember: {

@@ -162,9 +162,11 @@ export class Subject {
     await this.#repeat('remove', () => this.remove(id));
   }
 
-  /** Fails unless the device has exactly these. */
-  async expectOnly(wanted: readonly Balancer[], when: string): Promise<void> {
-    const difference = findDifference(await this.list(), wanted);
+  /** Fails unless the device has exactly these of the cluster, and these of another cluster of its name. */
+  async expectOnly(wanted: readonly Balancer[], when: string, others?: readonly Balancer[]): Promise<void> {
+    const isOther = ({ otherCluster }: Owned) => otherCluster !== undefined;
+    const { yes = [], no = [] } = Object.groupBy(await this.list(), (one) => (isOther(one) ? 'yes' : 'no'));
+    const difference = findDifference(no, wanted) ?? findDifference(yes, others ?? []);
     if (difference !== null) throw new CheckFailed(`${when}, list ${difference}`);
   }
 
@@ -232,6 +234,8 @@ export function describeError(error: unknown): string {
 interface Opening {
   /** The first of the test's clusters unless given. */
   readonly cluster?: string;
+  /** As its settings have it. */
+  readonly identity?: string;
   /** Right before its call number `at`, its process ends: neither this call nor any later one is sent. */
   readonly endAt?: number;
   /** Called right before each call, with its number from 1 on. */
@@ -266,17 +270,15 @@ export class Bench {
   }
 
   /** A driver without memory of any other. */
-  open({ cluster = testClusters[0], endAt = Infinity, beforeCall }: Opening = {}): Subject {
+  open({ cluster = testClusters[0], endAt = Infinity, beforeCall: act, identity }: Opening = {}): Subject {
     const calls: string[] = [];
     const hasEnded = () => calls.length >= endAt;
-    const driver = this.#target.open(cluster, {
-      clock: this.clock,
-      beforeCall: async (call) => {
-        if (!hasEnded()) calls.push(call);
-        if (hasEnded()) throw new ProcessEnd();
-        await beforeCall?.(calls.length);
-      },
-    });
+    const beforeCall = async (call: string) => {
+      if (!hasEnded()) calls.push(call);
+      if (hasEnded()) throw new ProcessEnd();
+      await act?.(calls.length);
+    };
+    const driver = this.#target.open(cluster, { clock: this.clock, beforeCall }, identity);
     return new Subject({ driver, clock: this.clock, signal: this.#signal, calls, hasEnded });
   }
 
@@ -337,7 +339,7 @@ export function demand<Action>(action: Action | undefined): Action {
 /** What the suite tries: a device, and a driver of it. */
 export interface ConformanceTarget {
   /** Makes a driver of the device for a cluster. Each of them is as a process of its own: no two share any memory. */
-  readonly open: (cluster: string, context: DriverContext) => LoadBalancerDriver;
+  readonly open: (cluster: string, context: DriverContext, identity?: string) => LoadBalancerDriver;
   readonly clock: Clock;
   /** Where the suite may put balancers; `documentationSites` unless given. */
   readonly sites?: Sites;

@@ -303,6 +303,11 @@ const extentChecks = toChecks({
     },
   },
   'two-clusters': { title: 'two clusters with the same Service', run: checkTwoClusters },
+  'same-cluster-name': {
+    title: 'two clusters of one name leave what the other one has, and take over what has no identity',
+    needs: ['identity'],
+    run: checkSameName,
+  },
   'foreign-objects': {
     title: 'an object of another user stays as it is',
     needs: ['createForeign'],
@@ -346,6 +351,29 @@ async function checkTwoClusters(bench: Bench, shapes: Shapes): Promise<void> {
   await expectBoth('after a change of the first', [changed]);
   await bench.open().settleRemoval(first.id);
   await expectBoth('after remove of the first', []);
+}
+
+async function checkSameName(bench: Bench, shapes: Shapes): Promise<void> {
+  const [identity, otherIdentity] = ['1a2b3c4d', '99999999'];
+  const [mine, theirs] = [shapes.plain(), shapes.successor()];
+  const open = () => bench.open({ identity });
+  const openOther = () => bench.open({ identity: otherIdentity });
+  await bench.open().settle(mine);
+  await open().expectOnly([mine], 'without an identity');
+  await open().settle(mine);
+  await openOther().settle(theirs);
+  const expectBoth = async (when: string) => {
+    await open().expectOnly([mine], `${when}, for the first cluster`, [theirs]);
+    await openOther().expectOnly([theirs], `${when}, for the second cluster`, [mine]);
+  };
+  await expectBoth('after ensure of both');
+  expectDone(await open().remove(theirs.id), "remove of the other cluster's");
+  const changed = { ...theirs, listeners: shapes.changed().listeners };
+  if ((await open().ensure(changed)).result === 'done')
+    throw new CheckFailed("ensure of the other cluster's is done");
+  await expectBoth("after what was meant for the other cluster's");
+  await openOther().settleRemoval(theirs.id);
+  await open().expectOnly([mine], 'after remove of the second');
 }
 
 async function checkForeign(bench: Bench, shapes: Shapes): Promise<void> {

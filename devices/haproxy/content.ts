@@ -4,6 +4,8 @@ import {
   DeviceError,
   type DeviceMethod,
   type Balancer,
+  type DeviceSettings,
+  isOtherCluster,
   parseMark,
   type BalancerId,
   formatMark,
@@ -30,7 +32,10 @@ export const freePlace = { address: '192.0.2.1', port: 1 } as const;
 
 /** A backend of the configuration. A listener has one. */
 interface Owner {
+  /** With the identity where another cluster of the same name has written it. */
   readonly mark: string;
+  /** Of this cluster, where that is written there; empty otherwise. */
+  readonly identity: string;
   readonly port: number;
   /** In seconds; 0 for none. */
   readonly affinityS: number;
@@ -54,7 +59,7 @@ interface Stray extends Pick<Entry, 'reference'> {
 }
 
 /** A unit at one moment. */
-export interface UnitContent {
+export interface UnitContent extends Pick<DeviceSettings, 'identity'> {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
@@ -80,16 +85,19 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 }
 
 /** @throws DeviceError nonsense where a unit has another configuration. */
-export function readContent(unit: string, answers: readonly string[]): UnitContent {
+export function readContent(unit: string, answers: readonly string[], reader: Reader): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
   const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
   const states = [...fields].filter(([key]) => key.startsWith(contentOf));
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
-  const slotToOwner = new Map([...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value)]));
+  const slotToOwner = new Map(
+    [...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value, reader)]),
+  );
   const keyToSlot = frontendEntries.first;
   return {
+    identity: reader.identity,
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
     clusterToState: new Map(states.map(([key, value]) => [key.slice(contentOf.length), value])),
@@ -160,14 +168,21 @@ function readList(text = ''): readonly string[] {
   return text.split(',').filter((part) => part !== '');
 }
 
-/** `MARK_PORT_AFFINITY`. */
-export function formatOwner({ mark, port, affinityS }: Owner): string {
-  return `${mark}_${port}_${affinityS}`;
+/** Which cluster reads. */
+type Reader = Pick<DeviceSettings, 'cluster' | 'identity'>;
+
+/** `MARK_IDENTITY_PORT_AFFINITY`; without an identity `MARK_PORT_AFFINITY`, as earlier versions wrote it. */
+export function formatOwner({ mark, identity, port, affinityS }: Owner): string {
+  return [mark, identity, port, affinityS].filter((part) => part !== '').join('_');
 }
 
-function readOwner(text: string): Owner {
-  const [, mark = text, port, affinityS] = /^(.*)_(\d+)_(\d+)$/.exec(text) ?? [];
-  return { mark, port: Number(port ?? 0), affinityS: Number(affinityS ?? 0) };
+function readOwner(text: string, { cluster, identity }: Reader): Owner {
+  const [, whole = text, port = 0, affinityS = 0] = /^(.*)_(\d+)_(\d+)$/.exec(text) ?? [];
+  const listener = { port: Number(port), affinityS: Number(affinityS) };
+  const parsed = parseMark(whole, cluster);
+  if (parsed === null || isOtherCluster(parsed.rest[0], identity))
+    return { mark: whole, identity: '', ...listener };
+  return { mark: formatMark(parsed.id), identity: parsed.rest[0] ?? '', ...listener };
 }
 
 const slotName = new RegExp(`^vipnat_(${methods.join('|')})_\\d+$`);
@@ -243,16 +258,18 @@ export function chooseSlots(
   return portToSlot;
 }
 
-/** The balancers of a cluster, by their marks. */
+/** The balancers of all clusters of a name, by their marks. */
 export function readBalancers(content: UnitContent, cluster: string): ReadonlyMap<string, Balancer> {
   const found = [...content.markToSlots.keys()].map((mark) => [mark, parseMark(mark, cluster)] as const);
   return new Map(
-    found.flatMap(([mark, parsed]) => (parsed === null ? [] : [[mark, readBalancer(content, parsed.id)]])),
+    found.flatMap(([mark, parsed]) =>
+      parsed === null ? [] : [[mark, readBalancer(content, mark, parsed.id)]],
+    ),
   );
 }
 
-function readBalancer(content: UnitContent, id: BalancerId): Balancer {
-  const portToSlot = chooseSlots(content, formatMark(id));
+function readBalancer(content: UnitContent, mark: string, id: BalancerId): Balancer {
+  const portToSlot = chooseSlots(content, mark);
   const [first = ''] = portToSlot.values();
   const keys = [...portToSlot.values()].flatMap((slot) => content.slotToKeys.get(slot) ?? []);
   const affinityS = content.slotToOwner.get(first)?.affinityS ?? 0;

@@ -14,6 +14,7 @@ import {
   type BalancerId,
   type DeviceState,
   formatMark,
+  parseMark,
 } from '../driver.ts';
 import { readSettings, type HaproxyAddress, type HaproxySettings, longestAffinityS } from './settings.ts';
 import {
@@ -109,22 +110,21 @@ class HaproxyDriver implements LoadBalancerDriver {
     const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{ ipv6: true, udp: false, atomicCommit: false, pair, pendingChanges: false },
+      ...{ ipv6: true, udp: false, atomicCommit: false, pair, pendingChanges: false, identity: true },
     };
   }
 
   async list(signal: AbortSignal): Promise<readonly Owned[]> {
-    const { content, balancers, placeToSessions } = await this.#snapshot(
-      signal,
-      'with sessions',
-    ).findActive();
-    return [...balancers].map(([mark, balancer]) => {
+    const { content, placeToSessions } = await this.#snapshot(signal, 'with sessions').findActive();
+    const { cluster } = this.#parts.settings;
+    return [...readBalancers(content, cluster)].map(([mark, balancer]) => {
+      const [otherCluster] = parseMark(mark, cluster)?.rest ?? [];
       const counts = [...chooseSlots(content, mark).values()].flatMap((slot) =>
         readMembers(content.slotToServers.get(slot) ?? []).map(
           ({ member, server }) => [member, placeToSessions.get(`${slot}/${server.name}`) ?? 0] as const,
         ),
       );
-      return { balancer, memberToSessions: sumSessions(counts) };
+      return { balancer, otherCluster, memberToSessions: sumSessions(counts) };
     });
   }
 
@@ -265,7 +265,8 @@ class SnapshotUnit implements PairUnit {
 
   /** Of the cluster, by their marks. */
   get balancers(): ReadonlyMap<string, Balancer> {
-    return readBalancers(this.content, this.#snapshot.settings.cluster);
+    const all = readBalancers(this.content, this.#snapshot.settings.cluster);
+    return new Map([...all].filter(([mark, { id }]) => mark === formatMark(id)));
   }
 
   /** Whether it has had all of the cluster since it started. */
@@ -288,7 +289,7 @@ class SnapshotUnit implements PairUnit {
     const asksSessions = what === 'with sessions';
     const commands = [...asked, ...(asksSessions ? ['show stat -1 4 -1'] : [])];
     const answers = await this.#run('read', commands);
-    this.#found = readContent(this.unit, answers.slice(0, asked.length));
+    this.#found = readContent(this.unit, answers.slice(0, asked.length), this.#snapshot.settings);
     if (asksSessions) this.placeToSessions = readSessions(answers.at(-1) ?? '');
     const { role } = this;
     return { role, why: role === 'unknown' ? 'keepalived of its host has not reported a role' : '' };
@@ -304,7 +305,7 @@ class SnapshotUnit implements PairUnit {
   /** Likewise, and reads back all servers or those of some slots. */
   async send(commands: readonly string[], slots: readonly string[] | null): Promise<string> {
     const answers = await this.#run('write', [...commands, ...askContent(slots)]);
-    const read = readContent(this.unit, answers.slice(commands.length));
+    const read = readContent(this.unit, answers.slice(commands.length), this.#snapshot.settings);
     // What was not asked for is as it was.
     this.#found = { ...read, slotToServers: new Map([...this.content.slotToServers, ...read.slotToServers]) };
     return answers.slice(0, commands.length).find((answer) => !usualAnswer.test(answer)) ?? '';
@@ -437,7 +438,7 @@ class Snapshot {
     const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
     if (isWhole && !unit.isKept)
       await unit.send(formatKept(unit.content, this.#how.settings.cluster, others), []);
-    return { result: 'done' };
+    return { result: 'done', unit: unit.unit };
   }
 }
 

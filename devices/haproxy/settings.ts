@@ -10,7 +10,7 @@ import {
 import { createHash } from 'node:crypto';
 
 /** Settings of HAProxy units, read and found to be meant. */
-export interface HaproxySettings extends Pick<DeviceSettings, 'cluster' | 'ca'> {
+export interface HaproxySettings extends Pick<DeviceSettings, 'cluster' | 'identity' | 'ca'> {
   readonly units: readonly HaproxyAddress[];
   readonly options: HaproxyOptions;
   /** The first line that each call sends. */
@@ -64,7 +64,7 @@ const usualPort = 9443;
 
 /** @throws VipnatError DEVICE_SETTINGS_INVALID where settings cannot be meant. */
 export function readSettings(settings: DeviceSettings): HaproxySettings {
-  const { cluster, ca } = settings;
+  const { cluster, identity, ca } = settings;
   const { username, password } = checkSettings(settings);
   // What a unit's clients say first: HAProxy's own command that switches to interactive answers, whose further words HAProxy does not read.
   // The configuration has a hash of it. So its length is always the same, and neither has the password.
@@ -73,7 +73,7 @@ export function readSettings(settings: DeviceSettings): HaproxySettings {
   const units = settings.units.map((unit) => readUnit(refuse, unit));
   const places = units.map(({ host, port }) => `${host} ${port}`);
   refuseSameUnits(refuse, places);
-  return { cluster, units, options: readOptions(refuse, settings), login, ca };
+  return { cluster, identity, units, options: readOptions(refuse, settings), login, ca };
 }
 
 function readUnit(refuse: Refuse, unit: string): HaproxyAddress {

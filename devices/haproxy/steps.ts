@@ -237,12 +237,18 @@ class Planner {
     const { method, affinityS, addresses } = wanted;
     const slot = present ?? this.#methodToFree.get(method)?.shift() ?? '';
     const before = this.#readOwner(slot);
-    const after = formatOwner({ mark, port, affinityS: affinityS ?? 0 });
+    const after = formatOwner({ mark, identity: this.#getIdentity(slot), port, affinityS: affinityS ?? 0 });
     const [phase, verb] = before === null ? (['claim', 'add'] as const) : (['note', 'set'] as const);
     const change = { object: `slot ${slot}`, before, after };
     if (before !== after) this.#add(phase, change, slot, `${verb} map ${maps.owners} ${slot} ${after}`);
     for (const address of addresses) this.#planKey(formatKey(address, port), slot);
     return slot;
+  }
+
+  /** Who does not know it leaves what is written. */
+  #getIdentity(slot: string): string {
+    const { identity, slotToOwner } = this.#content;
+    return identity ?? slotToOwner.get(slot)?.identity ?? '';
   }
 
   #readOwner(slot: string): string | null {

@@ -37,7 +37,7 @@ function toTarget({ device, clock }: AlteonWorld): ConformanceTarget {
   });
   return {
     clock,
-    open: (cluster, context) => createAlteon({ ...settings, cluster }, context),
+    open: (cluster, context, identity) => createAlteon({ ...settings, cluster, identity }, context),
     actions: {
       ...(urls.length === 1 ? {} : { switchRole }),
       restart: soon(() => {

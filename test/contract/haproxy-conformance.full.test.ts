@@ -46,7 +46,7 @@ function toTarget(world: HaproxyWorld): ConformanceTarget {
   return {
     clock,
     sites,
-    open: (cluster, context) => createHaproxy({ ...settings, cluster }, context),
+    open: (cluster, context, identity) => createHaproxy({ ...settings, cluster, identity }, context),
     actions: {
       listObjects: () => first.listObjects(),
       ...(second === undefined

@@ -308,6 +308,11 @@ function judgeDevice(device: DeviceView): Finding[] {
       `the credentials of the LoadBalancerDevice ${name} are gone: ${detail}`,
       'The controller still has them. If another one leads, the device no longer follows its Services.',
     );
+  if (isReady === true && reason === 'ClusterNameTaken')
+    return warn(
+      `another cluster uses the name of the LoadBalancerDevice ${name}: ${detail}`,
+      'Each cluster leaves what the other one has. Versions of vipnat before this one delete it.',
+    );
   if (isReady === true)
     return warn(
       `the LoadBalancerDevice ${name} has no unit that could take over: ${detail}`,

@@ -16,7 +16,7 @@ import { createAlteon } from '../../../devices/alteon/driver.ts';
 export const { signal } = new AbortController();
 
 /** How a call ends. */
-export const done = { result: 'done' };
+export const done = { result: 'done', unit: expect.any(String) as unknown };
 export const failed = (why: string) => ({ result: 'failed', why: expect.stringContaining(why) as unknown });
 
 export const toAddress = (text: string) => {

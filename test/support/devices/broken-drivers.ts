@@ -213,6 +213,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       return await parts.right.ensure(wanted, signal);
     },
   })),
+  broken('same-cluster-name', 'takes all of the name for its own', () => ({}), { identity: true }),
   broken('failover', 'does not ask who is active after its changes', ({ right }) => ({
     ensure: async (wanted, signal) => {
       const progress = await right.ensure(wanted, signal);

@@ -46,7 +46,7 @@ export class FakeHaproxy {
 
   read(): UnitContent {
     const answers = askContent().map((command) => this.run(command));
-    return readContent('u', answers);
+    return readContent('u', answers, { cluster: 'prod' });
   }
 
   /** `key value` of a map: `owners`, `frontends` or `role`. */

@@ -110,9 +110,9 @@ export class ObjectApi {
     if (this.#map(kind).has(key)) return 409;
     const [first = '', name] = key.split('/');
     const metadata = {
+      uid: `uid-${this.#version}`,
       ...(fields['metadata'] as Fields | undefined),
       ...(name === undefined ? { name: first } : { namespace: first, name }),
-      uid: `uid-${this.#version}`,
       generation: 1,
       resourceVersion: '',
       creationTimestamp: toTime(this.#nowMs()),

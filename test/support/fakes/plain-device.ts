@@ -5,6 +5,7 @@ import {
   type DeviceErrorKind,
   type CreateDriver,
   type Balancer,
+  isOtherCluster,
   parseMark,
   type Listener,
   type LoadBalancerDriver,
@@ -53,15 +54,15 @@ export class PlainDevice {
     return members.map(({ address, weight }) => `${address.text} ${weight}`);
   }
 
-  /** All of a cluster, as it serves them. */
-  list(cluster: string): Balancer[] {
+  /** All of a cluster's name, as it serves them. */
+  list(cluster: string): (Balancer & Written)[] {
     return [...this.objects].flatMap(([name, value]) => {
       const found = parseMark(name, cluster);
       if (found === null || found.rest.length > 0) return [];
       const listeners = [...this.objects].flatMap(([other, text]) =>
         other.startsWith(`${name}_`) ? [JSON.parse(text) as Listener] : [],
       );
-      const own = JSON.parse(value) as Pick<Balancer, 'addresses' | 'method' | 'affinityS'>;
+      const own = JSON.parse(value) as Written;
       return [{ ...own, id: found.id, listeners: listeners.sort((one, other) => one.port - other.port) }];
     });
   }
@@ -72,6 +73,11 @@ export class PlainDevice {
     else this.objects.set(name, value);
   }
 }
+
+/** The object of a mark. */
+type Written = Pick<Balancer, 'addresses' | 'method' | 'affinityS'> & Pick<DeviceSettings, 'identity'>;
+
+const othersThere: Progress = { result: 'failed', why: 'another cluster has it' };
 
 class PlainDriver implements LoadBalancerDriver {
   readonly #device: PlainDevice;
@@ -88,9 +94,10 @@ class PlainDriver implements LoadBalancerDriver {
 
   async list(): Promise<readonly Owned[]> {
     await this.#call('list');
-    return this.#device
-      .list(this.#settings.cluster)
-      .map((balancer) => ({ balancer, memberToSessions: this.#device.sessions }));
+    return this.#device.list(this.#settings.cluster).map(({ identity, ...balancer }) => {
+      const otherCluster = isOtherCluster(identity, this.#settings.identity) ? identity : undefined;
+      return { balancer, otherCluster, memberToSessions: this.#device.sessions };
+    });
   }
 
   plan(): Promise<never> {
@@ -111,8 +118,9 @@ class PlainDriver implements LoadBalancerDriver {
     if (why !== null) return { result: 'refused', why };
     const mark = formatMark(wanted.id);
     const { addresses, method, affinityS } = wanted;
+    const { identity } = this.#settings;
     const objects = new Map([
-      [mark, JSON.stringify({ addresses, method, affinityS })],
+      [mark, JSON.stringify({ addresses, method, affinityS, identity })],
       ...wanted.listeners.map(
         (listener) => [`${mark}_${listener.protocol}_${listener.port}`, JSON.stringify(listener)] as const,
       ),
@@ -140,6 +148,9 @@ class PlainDriver implements LoadBalancerDriver {
     const { objects } = this.#device;
     try {
       await this.#call('read');
+      const { identity } = JSON.parse(objects.get(mark) ?? '{}') as Partial<Written>;
+      if (isOtherCluster(identity, this.#settings.identity))
+        return wanted.size === 0 ? { result: 'done' } : othersThere;
       for (const [name, value] of wanted) if (objects.get(name) !== value) await this.#put(name, value);
       const surplus = [...objects.keys()].filter(
         (name) => (name === mark || name.startsWith(`${mark}_`)) && !wanted.has(name),
@@ -149,7 +160,8 @@ class PlainDriver implements LoadBalancerDriver {
       if (error instanceof DeviceError) return { result: 'failed', why: error.message, kind: error.kind };
       throw error;
     }
-    if (this.#device.runs === 0) return { result: 'done' };
+    const { units } = this.#settings;
+    if (this.#device.runs === 0) return { result: 'done', unit: units[this.#device.active] };
     this.#device.runs -= 1;
     return { result: 'running', retryInMs: 500, why: 'it is applied' };
   }

@@ -13,18 +13,26 @@ const few: Partial<Capabilities> = {
 
 describe('the suite is green on the fake', () => {
   test.each<[string, Omit<FakeDeviceOptions, 'clock'>, readonly string[]]>([
-    ['that can all but commit', {}, ['whole-commit', 'pending-changes']],
+    ['that can all but commit', {}, ['same-cluster-name', 'whole-commit', 'pending-changes']],
     [
       'that commits at last',
       { capabilities: { atomicCommit: true, pendingChanges: true }, applyMs: 700, latencyMs: 20 },
-      [],
+      ['same-cluster-name'],
     ],
     [
       'that can little',
       { capabilities: few },
       [
         ...['change-method', 'change-affinity', 'change-weights', 'change-weight-zero', 'ipv6'],
-        ...['udp', 'whole-commit', 'drain', 'failover', 'failover-remove', 'pending-changes'],
+        ...[
+          'udp',
+          'same-cluster-name',
+          'whole-commit',
+          'drain',
+          'failover',
+          'failover-remove',
+          'pending-changes',
+        ],
       ],
     ],
   ])('%s', async (_, options, notRun) => {

@@ -67,7 +67,8 @@ function judge(world: World, count: (what: string) => void): string[] {
 
 /** What is on a device is of a Service that has chosen it, or whose new device cannot have it. */
 function judgeRest(world: World, name: DeviceName): string[] {
-  return world.devices[name].list('c').flatMap(({ id: { uid } }) => {
+  return world.devices[name].list('c').flatMap(({ id: { uid }, identity }) => {
+    if (identity === 'bbbbbbbb') return [];
     const service = world.findService(uid);
     const chosen = service === null ? null : readChoice(service);
     const isKept = chosen !== null && !has(world, chosen, uid);

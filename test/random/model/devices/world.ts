@@ -18,10 +18,11 @@ export const ranges = { d1: '10.9.0.1-10.9.0.4', d2: '10.9.0.3-10.9.0.8' } as co
 
 export type DeviceName = keyof typeof ranges;
 
-/** Objects of nobody's, of another cluster, and of no Service that there is. */
+/** Objects of nobody's, and of other clusters, one of the same name: none is of a Service that there is. */
 export const foreign = new Map([
   ['admin_web', 'by hand'],
   ['vipnat_other_apps_s0_uid-1', '{"addresses":[]}'],
+  ['vipnat_c_apps_s0_uid-0', '{"addresses":[],"identity":"bbbbbbbb"}'],
 ]);
 
 /** All is compared in that time. */
@@ -49,6 +50,7 @@ export class World {
     this.devices = { d1: this.#createDevice('d1'), d2: this.#createDevice('d2') };
     const { objects } = this.api;
     objects.create('Namespace', 'apps', {});
+    objects.create('Namespace', 'kube-system', { metadata: { uid: 'aaaaaaaa-0000-4000-8000-000000000000' } });
     for (const name of ['d1', 'd2'] as const) {
       const spec = { driver: name, cluster: 'c', units: [name], targets: 'pods', addresses: [ranges[name]] };
       objects.create('LoadBalancerDevice', name, { spec: { ...spec, callsPerSecond: 100 } });
@@ -92,7 +94,7 @@ export class World {
   }
 
   #judge(name: DeviceName, object: string, value: string | null): void {
-    const mark = parseMark(object, 'c');
+    const mark = foreign.has(object) ? null : parseMark(object, 'c');
     if (mark === null) this.complaints.push(`${name}: ${object} is of others, and is written`);
     if (mark === null || mark.rest.length > 0) return;
     const service = this.findService(mark.id.uid);

@@ -157,6 +157,7 @@ const deviceToObjects: Readonly<Record<string, Partial<ServiceObjects>>> = {
   'is not ready': say('Unreachable', 'No unit answers.'),
   'has no unit that could take over': say('NotInSync', 'u2 is behind.', 'True'),
   'works with credentials that are gone': say('CredentialsUnread', 'There is no Secret.', 'True'),
+  'has the name of another cluster': say('ClusterNameTaken', 'Another cluster writes.', 'True'),
   'was never looked at': { devices: [makeDevice('edge')] },
   'names a Secret that is not there': say('SecretMissing', 'there is no Secret vipnat-system/x. Create it.'),
   'is not there, and a Service names it': ofGone({ finalizers: [] }),
@@ -168,6 +169,7 @@ test.each(
     is not ready                             | device-not-ready fail | edge is not ready: Unreachable | reason Unreachable: docs
     has no unit that could take over         | device-not-ready warn | u2 is behind                   | vipnat services
     works with credentials that are gone     | device-not-ready warn | There is no Secret             | reason CredentialsUnread: docs
+    has the name of another cluster          | device-not-ready warn | another cluster uses the name  | reason ClusterNameTaken: docs
     was never looked at                      | device-not-ready warn | no controller has looked       | logs -l
     names a Secret that is not there         | device-secret-missing fail | no Secret vipnat-system/x      | create secret generic NAME
     is not there, and a Service names it     | device-missing fail | no LoadBalancerDevice gone: shop/web | get loadbalancerdevices

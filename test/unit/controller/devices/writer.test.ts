@@ -4,9 +4,11 @@ import {
   makeDeviceService,
   makeSlice,
   makeDeviceNode,
+  type DeviceInventory,
 } from '../../../support/fakes/device-objects.ts';
 import { afterEach, expect, describe, test } from '@jest/globals';
 import { type Steps, testSteps, toChecks } from '../../steps.ts';
+import { namespaces } from '../../../../lib/api/node.ts';
 import { DeviceError } from '../../../../devices/driver.ts';
 import type { CallEnd } from '../../../support/fakes/plain-device.ts';
 
@@ -17,15 +19,25 @@ const moved =
 const toPods = { targets: 'pods' };
 const mark = 'vipnat_c_apps_a_uid of apps/a';
 let world: DeviceWorld;
+const others: DeviceWorld[] = [];
+
+/** Of a cluster of this identity. */
+function toInventory(spec: object, keys: readonly string[], identity = 'aaaaaaaa'): DeviceInventory {
+  const uid = `${identity}-0000-4000-8000-000000000000`;
+  return {
+    devices: [makeDevice('d', { ...toPods, ...spec })],
+    services: keys.map((key) => makeDeviceService(key, 'd')),
+    endpointSlices: keys.map((key) => makeSlice(key, ['10.1.0.1', '10.1.0.2'])),
+    namespaces: [namespaces.schema.parse({ metadata: { name: 'kube-system', uid, resourceVersion: '1' } })],
+  };
+}
 
 function start(spec: object = {}, keys: readonly string[] = ['apps/a']): DeviceWorld {
-  const devices = [makeDevice('d', { ...toPods, ...spec })];
-  const services = keys.map((key) => makeDeviceService(key, 'd'));
-  const endpointSlices = keys.map((key) => makeSlice(key, ['10.1.0.1', '10.1.0.2']));
-  return (world = new DeviceWorld({ devices, services, endpointSlices }));
+  return (world = new DeviceWorld(toInventory(spec, keys)));
 }
 
 afterEach(async () => {
+  for (const other of others.splice(0)) await other.devices.stop();
   expect(await world.stop()).toEqual({ errors: [], pending: 0 });
 });
 
@@ -69,8 +81,19 @@ const deeds: Steps = {
   password: (password) => (world.device.password = password),
   calls: (end) => (world.device.chooseEnd = () => end as CallEnd),
   refuse: (refused) => (world.device.refuses = ({ name }) => (name === refused ? 'the table is full' : null)),
+  /** `cluster bbbbbbbb apps/z`: another one of the same name, with this device and Service. */
+  cluster: (text) => {
+    const [identity = '', key = ''] = split(text);
+    const inventory = toInventory({}, [key], identity);
+    others.push(new DeviceWorld(inventory, { clock: world.clock, createDriver: world.device.createDriver }));
+  },
   /** `set {"runs":70}`: what the device is like from now on. */
   set: (parts) => Object.assign(world.device, JSON.parse(parts) as object),
+  /** `stale vipnat_c_apps_b_u {"addresses":[]}`: an object that is there. */
+  stale: (text) => {
+    const at = text.lastIndexOf(' ');
+    world.device.objects.set(text.slice(0, at), text.slice(at + 1));
+  },
   clear: () => {
     world.device.objects.clear();
   },
@@ -187,6 +210,15 @@ describe('a device that fails', () => {
       'says ^The device d refuses: the table is full.$; is apps/b serves - 10.9.0.2',
   });
 
+  testSteps(() => begin({ units: ['u1', 'u2'] }, ['apps/a', 'apps/b']), {
+    'whose other unit becomes active has everything compared after the next change of any Service':
+      'set {"isInSync":true}; wait 100000; clear; set {"active":1}; endpoints apps/a 10.1.0.9; wait 1000; balancers a b; ' +
+      'service apps/c; wait 1000; clear; set {"active":0}; service apps/c ' +
+      going +
+      '; wait 1000; balancers a b; ' +
+      'forget; wait 100000; called ',
+  });
+
   testSteps(() => begin({ units: ['u1', 'u2'] }), {
     'whose other unit becomes active has everything compared after the next look, whatever that unit says':
       'set {"isInSync":true}; wait 100000; clear; set {"active":1}; wait 34000; balancers a; forget; wait 100000; ' +
@@ -248,6 +280,13 @@ describe('who writes', () => {
       `is apps/b@e absent -; remove apps/b; device {"units":["u2"]}; service apps/b@e; wait 3000; device {}; ` +
       `set {"runs":70}; service apps/b@e ${going}; wait 9000; is apps/b@e unknown DeviceFailed; reports d true Ready; ` +
       `set {"runs":0}; wait 90000; is apps/b@e absent -; balancers a; service apps/c ${moved}; wait 9000; is apps/c@e absent -; balancers a c`,
+    'two clusters of one name keep what each has, and are told of each other':
+      'wait 1000; cluster bbbbbbbb apps/z; wait 1200000; forget; calledTimes delete 0; balancers a z; ' +
+      'reports d true ClusterNameTaken; told bbbbbbbb.*1 Services there, such as apps/z.*spec.cluster of its own; ' +
+      'remove apps/a; wait 400000; balancers z',
+    'what an earlier version has written is taken over, and what no Service has of it goes':
+      `stale ${mark} {"addresses":[]}; stale vipnat_c_apps_b_u {"addresses":[]}; wait 1000; called list, read, put a, put a_tcp_80; ` +
+      'wait 90000; balancers a; calledTimes delete 1; reports d true Ready',
     'another spec, and a change at the same time: nothing is asked before the call under way has ended':
       'wait 1000; forget; set {"latencyMs":5000}; endpoints apps/a 10.1.0.9; wait 100; device {"units":["u2"]}; ' +
       'endpoints apps/a 10.1.0.8; wait 4000; called read; set {"latencyMs":5}; wait 3000; members 10.1.0.8 1; has 2 u2 1; ' +

@@ -1,5 +1,8 @@
 /** The driver for HAProxy, on units in memory that restart, hang and change their roles. */
 import { describe, test, expect } from '@jest/globals';
+import { type ConformanceTarget, documentationSites } from '../../../../devices/conformance/bench.ts';
+import { listChecks } from '../../../../devices/conformance/steady-checks.ts';
+import { runConformance } from '../../../../devices/conformance/run.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { FakeHaproxy, toExchange } from '../../../support/devices/fake-haproxy.ts';
 import { createHaproxyBy } from '../../../../devices/haproxy/driver.ts';
@@ -39,7 +42,8 @@ function start(count: 1 | 2) {
   const create = createHaproxyBy(toExchange(hostToUnit, clock));
   const credentials = { username: 'vipnat', password: 'a word' };
   const settings = { name: 'edge', units: hosts.slice(0, count), credentials, ca: null, options: {} };
-  const makeDriver = (cluster = 'prod') => create({ ...settings, cluster }, { clock, beforeCall });
+  const makeDriver = (cluster = 'prod', identity?: string) =>
+    create({ ...settings, cluster, identity }, { clock, beforeCall });
   const driver = makeDriver();
   const ensure = (number: number, members: readonly string[] = ['10.1.0.1:80'], cluster = 'prod') =>
     (cluster === 'prod' ? driver : makeDriver(cluster)).ensure(
@@ -56,7 +60,7 @@ function start(count: 1 | 2) {
   };
   const state = async (cluster = 'prod') =>
     (await makeDriver(cluster).readState(signal)).units.map(({ role, isInSync }) => `${role} ${isInSync}`);
-  return { clock, unit, other, hostToUnit, calls, pauses, driver, ensure, confirm, state };
+  return { clock, unit, other, hostToUnit, calls, pauses, makeDriver, driver, ensure, confirm, state };
 }
 
 const listServices = (unit: FakeHaproxy) =>
@@ -64,6 +68,21 @@ const listServices = (unit: FakeHaproxy) =>
     .list('owners')
     .map((text) => text.replace(/^\S+ vipnat_([^_]*)_.*_(s\d+)_.*$/, '$1 $2'))
     .toSorted();
+
+test('clusters of one name each have their own, as the suite asks, and who knows no identity has all', async () => {
+  const { clock, unit, other, makeDriver } = start(2);
+  const ipv4 = Array.from({ length: 5 }, (_, at) => toAddress(`10.9.0.${at + 1}`));
+  const target: ConformanceTarget = {
+    ...{ clock, sites: { ...documentationSites, ipv4 } },
+    open: (cluster, _context, identity) => makeDriver(cluster, identity),
+  };
+  const checks = listChecks().filter(({ name }) => name === 'same-cluster-name');
+  const usual = { signal, lastSignal: signal, takesLeftovers: false, onResult: () => undefined };
+  expect(await runConformance(target, { ...usual, checks })).toMatchObject({
+    results: [{ outcome: 'passed' }],
+  });
+  expect([unit, other].map(listServices)).toEqual([[], []]);
+});
 
 describe('what a unit has', () => {
   test.each([1, 2] as const)(
