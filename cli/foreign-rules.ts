@@ -132,9 +132,7 @@ function findDrops(
   toRemedy: (hit: Hit, port: string) => readonly string[],
 ): DropRule[] {
   const found = packets.flatMap((packet) => {
-    const end = packet.source ?? packet.destination;
-    if (view.family !== null && end !== null && view.family !== end.family) return [];
-    const hit = walk(view.list, base, packet, 'drop');
+    const hit = walk(view, base, packet, 'drop');
     if (hit?.isSure !== true) return [];
     const remedy = quoteWords(toRemedy(hit, String(packet.destination?.port)));
     return [{ place: view.place, rule: hit.text, remedy }];
@@ -240,11 +238,10 @@ function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: E
 
 function tryProbe(view: RuleView, probe: Probe): UntrackedPackets[] {
   const { hook, direction, endpoint, packet } = probe;
-  if (view.family !== null && view.family !== endpoint.family) return [];
   return view.bases
     .filter((base) => base.hook === hook)
     .flatMap(({ chain }) => {
-      const hit = walk(view.list, chain, packet, 'notrack');
+      const hit = walk(view, chain, packet, 'notrack');
       if (hit === null) return [];
       return {
         ...{ place: view.place, rule: hit.text, isSure: hit.isSure },
@@ -274,9 +271,13 @@ interface Path {
   reach: 'all' | 'some' | 'none';
 }
 
+type PacketView = Pick<RuleView, 'family' | 'list'>;
+
 /** What does the wanted thing to a packet that begins at a chain; null where nothing does. */
-function walk(list: Path['list'], base: string, packet: Packet, wanted: Path['wanted']): Hit | null {
-  const path: Path = { list, packet, wanted, hit: null, reach: 'all' };
+function walk(view: PacketView, base: string, packet: Packet, wanted: Path['wanted']): Hit | null {
+  const family = (packet.source ?? packet.destination)?.family ?? view.family;
+  if (view.family !== null && view.family !== family) return null;
+  const path: Path = { list: view.list, packet, wanted, hit: null, reach: 'all' };
   walkChain(path, base, true);
   return path.hit;
 }

@@ -131,7 +131,7 @@ export const forwardingChecks: Checks = {
   'dropped-by-rule': {
     levels: ['fail'],
     meaning:
-      "A foreign rule or policy (in iptables' table mangle, or any INPUT) drops all connections to the VIP or to an apiserver. vipnat cannot overrule it.",
+      "A foreign rule or policy (iptables' mangle, or some INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
     find: ({ assessment, inputRules }) =>
       given([assessment, inputRules], (assessed, rules) =>
         checkEach(

@@ -49,8 +49,23 @@ test.each([
   ['FORWARD', 'FORWARD -s 10.77.0.0/24 -p tcp -m tcp --sport 6443 -j DROP'],
   ['PREROUTING', 'PREROUTING -d 10.0.0.50/32 -j DROP'],
   ['POSTROUTING', 'POSTROUTING -p tcp -m multiport --dports 443,6443 -j DROP'],
-])('what drops all connections in %s is found: %s', async (chain, rule) => {
-  expect(await findWith(rule)).toEqual([`mangle ${chain} of iptables-nft`]);
+  // Others, or those of some clients.
+  [null, 'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP'],
+  [null, 'PREROUTING -m conntrack --ctstate INVALID -j DROP'],
+  [null, 'FORWARD -d 10.0.0.50/32 -j DROP'],
+  [null, 'FORWARD -d 10.77.0.12/32 -p udp -j DROP'],
+  [null, 'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1'],
+  // Behind what may let connections pass.
+  [null, 'PREROUTING -i eth0 -j ACCEPT; PREROUTING -j DROP'],
+  [null, 'PREROUTING -m set --match-set friends src -j RETURN; PREROUTING -j DROP'],
+  [
+    'PREROUTING',
+    'PREROUTING -p udp -j ACCEPT; PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1; PREROUTING -j DROP',
+  ],
+])('in %s of table mangle all connections are dropped: %s', async (chain, rules) => {
+  expect(await findWith(...rules.split('; '))).toEqual(
+    chain === null ? [] : [`mangle ${chain} of iptables-nft`],
+  );
 });
 
 test.each([
@@ -81,6 +96,12 @@ test.each([
   const remedy = 'iptables-nft -I INPUT -p tcp --dport 6443 -j ACCEPT';
   const one = { place: 'filter INPUT of iptables-nft', remedy };
   expect(found).toMatchObject(Array.from({ length: count }, () => one));
+});
+
+/** A table of nft, of chains with `; ` between their lines. */
+const nft = (name: string, ...chains: readonly string[]): ForeignRules => ({
+  ...{ kind: 'nftables', table: `inet ${name}` },
+  text: `table inet ${name} {\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
 });
 
 /** As nft -n prints them: 1.0.6 and 1.1.3 alike, and earlier ones with words. */
@@ -114,27 +135,14 @@ test.each([
   [null, 'accept', 'jump friends; tcp dport 6443 reject with tcp reset'],
 ])('nft: %s keeps connections from this host: policy %s, %s', async (rule, policy, rules) => {
   const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-  const text = `table inet fw {
-	chain friends {
-		ip saddr 10.0.0.0/8 tcp dport 6443 accept
-	}
-
-	chain local {
-		tcp dport 22 accept
-	}
-
-	chain in {
-		comment "of a person"
-		type filter hook input priority 0; policy ${policy};
-		${rules.split('; ').join('\n\t\t')}
-	}
-
-	chain out {
-		type filter hook output priority 0; policy drop;
-	}
-}\n`;
-  const find = async () =>
-    findInputDrops([{ kind: 'nftables', table: 'inet fw', text }], await lookOnce(kernel, ordinaryConfig));
+  const table = nft(
+    'fw',
+    'friends {; ip saddr 10.0.0.0/8 tcp dport 6443 accept',
+    'local {; tcp dport 22 accept',
+    `in {; comment "of a person"; type filter hook input priority 0; policy ${policy};; ${rules}`,
+    'out {; type filter hook output priority 0; policy drop;',
+  );
+  const find = async () => findInputDrops([table], await lookOnce(kernel, ordinaryConfig));
   // No apiserver is here.
   expect(await find()).toEqual([]);
   kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
@@ -142,26 +150,6 @@ test.each([
   expect(await find()).toEqual(
     rule === null ? [] : [{ place: 'chain in of table inet fw of nft', rule, remedy }],
   );
-});
-
-test.each([
-  'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP',
-  'PREROUTING -m conntrack --ctstate INVALID -j DROP',
-  'FORWARD -d 10.0.0.50/32 -j DROP',
-  'FORWARD -d 10.77.0.12/32 -p udp -j DROP',
-  'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1',
-])('what drops others, or those of some clients, is none: %s', async (rule) => {
-  expect(await findWith(rule)).toEqual([]);
-});
-
-test.each([
-  [[], ['PREROUTING -i eth0 -j ACCEPT', 'PREROUTING -m set --match-set friends src -j RETURN']],
-  [
-    ['mangle PREROUTING of iptables-nft'],
-    ['PREROUTING -p udp -j ACCEPT', 'PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1'],
-  ],
-])('behind what may let connections pass, a rule does not drop all: found %j', async (found, before) => {
-  expect(await findWith(...before, 'PREROUTING -j DROP')).toEqual(found);
 });
 
 /** The same host, by a tool that hides ports. */
@@ -191,17 +179,8 @@ const raw = (rules: string, chain = ''): ForeignRules => ({
 });
 
 /** The same of a table of nft. */
-const early = (rules: string): ForeignRules => ({
-  ...{ kind: 'nftables', table: 'inet fast' },
-  text: [
-    'table inet fast {',
-    '\tchain early {',
-    '\t\ttype filter hook prerouting priority -300; policy accept;',
-    ...rules.split('; ').map((rule) => `\t\t${rule}`),
-    '\t}',
-    '}\n',
-  ].join('\n'),
-});
+const early = (rules: string): ForeignRules =>
+  nft('fast', `early {; type filter hook prerouting priority -300; policy accept;; ${rules}`);
 
 const find = (rules: ForeignRules) => findUntrackedPackets([rules], assessment);
 const toVip = 'packets to 10.0.0.50:6443';
