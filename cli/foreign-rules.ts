@@ -1,5 +1,5 @@
 import type { HostReading } from '../agent/main.ts';
-import type { EarlyRules } from '../lib/kernel/iptables.ts';
+import type { ForeignRules } from '../lib/kernel/iptables.ts';
 import { isBalanced } from '../config/options.ts';
 import {
   type Packet,
@@ -9,12 +9,13 @@ import {
   surelyMatches,
   mayMatch,
   type Rule,
+  type Table,
   parseRule,
 } from '../lib/iptables/rules.ts';
 import type { Balance } from '../lib/dialect.ts';
 import { type Endpoint, formatEndpoint, type Family } from '../lib/net.ts';
 import { quoteWords } from '../lib/text.ts';
-import { toolName, familyToNft, type ForwardChain, type LocalAddress, ownTable } from '../lib/kernel/port.ts';
+import { toolName, familyToNft, type ForwardChain, ownTable } from '../lib/kernel/port.ts';
 import { splitLines } from '../lib/kernel/tools.ts';
 import { readNftObjects } from '../lib/nft/table.ts';
 
@@ -37,40 +38,74 @@ export function describeDropRule({ place, rule }: DropRule): string {
 /** What balanced packets pass, whatever the tables behind decide. In INPUT, health does not show it: a host asks its own apiserver over lo. */
 const places = [
   ['mangle', 'PREROUTING'],
+  ['mangle', 'INPUT'],
   ['mangle', 'FORWARD'],
   ['mangle', 'POSTROUTING'],
   ['filter', 'INPUT'],
 ] as const;
 
+type RulesOf = Pick<HostReading, 'decisions'> & {
+  readonly observation: Pick<HostReading['observation'], 'addresses' | 'rulesets'>;
+};
+
 /**
- * Rules right in the kernel's chains of table mangle that drop all connections to a VIP or to an apiserver, or its replies, and in INPUT those
- * to this host's own. A rule that drops those of some clients is meant, and so is one behind a rule that may let some pass, or leads them
- * elsewhere. Rules in other chains are not looked for. Pure.
+ * What in iptables' table mangle drops all connections to a VIP or to an apiserver, or its replies, and in INPUT, by its policy too, those
+ * to this host's own: per chain the first rule. A rule that drops those of some clients is meant, and so is one behind a rule that may let some
+ * pass, or leads to a chain that was not read. Pure.
  */
-export function findDropRules(
-  reading: Pick<HostReading, 'decisions'> & {
-    readonly observation: Pick<HostReading['observation'], 'addresses' | 'rulesets'>;
-  },
-): DropRule[] {
-  const { addresses, rulesets } = reading.observation;
+export function findDropRules(reading: RulesOf): DropRule[] {
+  const arriving = listArriving(reading);
+  const rulesets = reading.observation.rulesets.filter(({ hidesPorts }) => !hidesPorts);
   return rulesets.flatMap((ruleset) => {
-    const balances = reading.decisions
-      .filter((one) => isBalanced(one) && one.vip.family === ruleset.family)
-      .map(({ vip, backends }): Balance => ({
-        ...{ vip, apiservers: backends, masquerade: 'own' },
-        route: { kind: 'translate', backends },
-      }));
-    const arriving = listArriving(balances, addresses);
-    return places.flatMap((place) =>
-      findIn(ruleset, place, place[0] === 'filter' ? arriving : listPackets(place[1], balances)),
+    const balances = listBalances(reading).filter(({ vip }) => vip.family === ruleset.family);
+    const tool = toolName(ruleset.family, ruleset.dialect);
+    return places.flatMap(([table, base]) => {
+      const place = `${table} ${base} of ${tool}`;
+      const view = { family: ruleset.family, place, list: listRuleset(ruleset, table) };
+      const packets = base === 'INPUT' ? arriving : listPackets(base, balances);
+      return findDrops(view, base, packets, ({ chain, text }, port) =>
+        // The last rule of a firewall is not to go.
+        table === 'filter'
+          ? [tool, '-I', base, '-p', 'tcp', '--dport', port, '-j', 'ACCEPT']
+          : [tool, '-t', table, '-D', chain, ...splitRule(text)],
+      );
+    });
+  });
+}
+
+/** The same of chains that nft made for what arrives at this host. Rejects text of nft as findUntrackedPackets does. */
+export function findInputDrops(rules: readonly ForeignRules[], reading: RulesOf): DropRule[] {
+  const arriving = listArriving(reading);
+  return rules.flatMap((one) => {
+    if (one.kind !== 'nftables') return [];
+    const view = parseNft(one);
+    const bases = view.bases.filter(({ hook }) => hook === 'input');
+    return bases.flatMap(({ chain }) =>
+      findDrops({ ...view, place: `chain ${chain} of ${view.place}` }, chain, arriving, (_, port) => [
+        ...['nft', 'insert', 'rule', ...one.table.split(' '), chain],
+        ...['tcp', 'dport', port, 'accept'],
+      ]),
     );
   });
 }
 
+/** Reads them for it. Rejects as readInputRules does. */
+export async function readInputDrops(reading: RulesOf): Promise<DropRule[]> {
+  const { readInputRules } = await import('../lib/kernel/iptables.ts');
+  return findInputDrops(await readInputRules(), reading);
+}
+
+function listBalances({ decisions }: RulesOf): Balance[] {
+  return decisions.filter(isBalanced).map(({ vip, backends }) => ({
+    ...{ vip, apiservers: backends, masquerade: 'own' },
+    route: { kind: 'translate', backends },
+  }));
+}
+
 /** New connections to this host's own apiserver, by the interface of its address: most clients come by that. */
-function listArriving(balances: readonly Balance[], addresses: readonly LocalAddress[]): Packet[] {
-  const all = balances.flatMap(({ apiservers = [] }) => apiservers);
-  return addresses.flatMap(({ address, device }) =>
+function listArriving(reading: RulesOf): Packet[] {
+  const all = listBalances(reading).flatMap(({ apiservers = [] }) => apiservers);
+  return reading.observation.addresses.flatMap(({ address, device }) =>
     all
       .filter((one) => one.address === address)
       .map((destination) => ({
@@ -80,40 +115,29 @@ function listArriving(balances: readonly Balance[], addresses: readonly LocalAdd
   );
 }
 
-function findIn(
-  { family, dialect, tables, hidesPorts }: Ruleset,
-  [table, chain]: (typeof places)[number],
-  packets: readonly Packet[],
-): DropRule[] {
-  // Whatever is printed there may ask for more.
-  if (hidesPorts) return [];
-  const tool = toolName(family, dialect);
-  const rules = (tables.get(table)?.get(chain) ?? []).map(parseRule);
-  const accept = ['-I', chain, '-p', 'tcp', '--dport', String(packets[0]?.destination?.port), '-j', 'ACCEPT'];
-  return rules
-    .filter(
-      (rule, index) =>
-        ['DROP', 'REJECT'].includes(rule.target ?? '') &&
-        packets.some((packet) => surelyMatches(rule, packet) && !mayPass(rules.slice(0, index), packet)),
-    )
-    .map(({ text }) => ({
-      place: `${table} ${chain} of ${tool}`,
-      rule: text,
-      // The last rule of a firewall is not to go.
-      remedy: quoteWords([
-        tool,
-        ...(table === 'filter' ? accept : ['-t', table, '-D', chain, ...splitRule(text)]),
-      ]),
-    }));
+/** A policy is a last rule that every packet matches. */
+const dropPolicy: JudgedRule = { text: 'policy drop', rule: parseRule(''), family: null, verdict: 'drop' };
+
+function listRuleset({ tables, inputPolicy }: Ruleset, table: (typeof places)[number][0]): RuleView['list'] {
+  const list = listIptables(tables.get(table) ?? new Map());
+  const isDropping = table === 'filter' && inputPolicy === 'DROP';
+  return (chain) => (isDropping && chain === 'INPUT' ? [...list(chain), dropPolicy] : list(chain));
 }
 
-/** Targets that let no packet pass by what follows. Chains of kubelet, kube-proxy and vipnat accept no connection to an apiserver here. */
-const passesNobody =
-  /^(?:DROP|REJECT|LOG|NFLOG|(?:CONN)?MARK|TCPMSS|VIPNAT-INPUT|KUBE-(?:(?:PROXY-)?FIREWALL|NODEPORTS|(?:EXTERNAL-)?SERVICES))?$/;
-
-/** Whether one of these rules may let a packet pass by all that follow. */
-function mayPass(rules: readonly Rule[], packet: Packet): boolean {
-  return rules.some((rule) => !passesNobody.test(rule.target ?? '') && mayMatch(rule, packet));
+/** The rules that surely drop such packets, of a chain and those it leads to: for each packet the first one. */
+function findDrops(
+  view: Pick<RuleView, 'family' | 'place' | 'list'>,
+  base: string,
+  packets: readonly Packet[],
+  toRemedy: (hit: Hit, port: string) => readonly string[],
+): DropRule[] {
+  const found = packets.flatMap((packet) => {
+    const hit = walk(view, base, packet, 'drop');
+    if (hit?.isSure !== true) return [];
+    const remedy = quoteWords(toRemedy(hit, String(packet.destination?.port)));
+    return [{ place: view.place, rule: hit.text, remedy }];
+  });
+  return [...new Map(found.map((one) => [`${one.rule} ${one.remedy}`, one])).values()];
 }
 
 /**
@@ -167,12 +191,12 @@ export interface UntrackedPackets {
 
 /** Of the VIPs that are balanced, on this host. Pure. Rejects text of nft that is not one whole table, as readNftObjects does. */
 export function findUntrackedPackets(
-  rules: readonly EarlyRules[],
+  rules: readonly ForeignRules[],
   { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
 ): UntrackedPackets[] {
   const local = new Set(observation.addresses.map(({ address }) => address));
   const probes = decisions.filter(isBalanced).flatMap(({ vip, backends }) => [
-    ...hooks.map((hook) => toProbe(hook, 'to', vip)),
+    ...(['prerouting', 'output'] as const).map((hook) => toProbe(hook, 'to', vip)),
     ...backends.map((one) => toProbe('prerouting', 'from', one)),
     // What this host's own apiserver answers.
     ...backends.filter(({ address }) => local.has(address)).map((one) => toProbe('output', 'from', one)),
@@ -185,15 +209,15 @@ export function findUntrackedPackets(
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
 }
 
-function hidesPorts(rules: EarlyRules, { rulesets }: HostReading['observation']): boolean {
+function hidesPorts(rules: ForeignRules, { rulesets }: HostReading['observation']): boolean {
   return (
     rules.kind === 'iptables' &&
     rulesets.some((one) => one.hidesPorts && one.family === rules.family && one.dialect === rules.dialect)
   );
 }
 
-/** Where the path of a packet on this host begins: of one that arrives, and of one that this host sends. */
-const hooks = ['prerouting', 'output'] as const;
+/** Where a packet passes that arrives, one that this host sends, and one for this host itself. */
+const hooks = ['prerouting', 'output', 'input'] as const;
 
 interface Probe extends EndPackets {
   readonly hook: (typeof hooks)[number];
@@ -212,18 +236,17 @@ function toProbe(hook: Probe['hook'], direction: Probe['direction'], endpoint: E
   return { hook, direction, endpoint, packet };
 }
 
-function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
+function tryProbe(view: RuleView, probe: Probe): UntrackedPackets[] {
   const { hook, direction, endpoint, packet } = probe;
-  if (place.family !== null && place.family !== endpoint.family) return [];
-  return place.bases
+  return view.bases
     .filter((base) => base.hook === hook)
     .flatMap(({ chain }) => {
-      const hit = walk(place.chains, chain, packet);
-      if (hit === 'end' || hit === null) return [];
+      const hit = walk(view, chain, packet, 'notrack');
+      if (hit === null) return [];
       return {
-        ...{ place: place.place, rule: hit.text, isSure: hit.isSure },
+        ...{ place: view.place, rule: hit.text, isSure: hit.isSure },
         packets: [`packets ${direction} ${formatEndpoint(endpoint)}`],
-        exemptions: [quoteWords(place.exempt(chain, probe))],
+        exemptions: [quoteWords(view.exempt(chain, probe))],
       };
     });
 }
@@ -231,41 +254,63 @@ function tryProbe(place: EarlyChains, probe: Probe): UntrackedPackets[] {
 /** The kernel takes no deeper jumps. */
 const maxDepth = 16;
 
-/** The rule that keeps a packet from being tracked, and whether the packet surely gets to it and matches. */
+/** The rule that does what is looked for, and whether every such packet gets to one that surely does. */
 interface Hit {
+  readonly chain: string;
   readonly text: string;
   readonly isSure: boolean;
 }
 
-/** `end` where a rule surely ends a packet's path before, and null where none of the chain does. */
-function walk(chains: EarlyChains['chains'], chain: string, packet: Packet, depth = 0): Hit | 'end' | null {
-  const walkInto = (to: string) => (depth === maxDepth ? null : walk(chains, to, packet, depth + 1));
-  let isReached = true;
-  for (const one of (chains.get(chain) ?? []).filter((each) => mayConcern(each, packet))) {
-    const found = follow(one, walkInto);
-    if (found === null) continue;
-    const isSure = surelyMatches(one.rule, packet);
-    if (typeof found === 'object') return { ...found, isSure: found.isSure && isSure && isReached };
-    // What ends in a chain may continue in the one that led to it.
-    if (isSure) return found === 'end' ? found : null;
-    isReached = false;
-  }
-  return null;
+/** A packet that passes the chains of a table. */
+interface Path {
+  readonly list: RuleView['list'];
+  readonly packet: Packet;
+  readonly wanted: 'notrack' | 'drop';
+  hit: Hit | null;
+  /** Which such packets are still here, but for those to which a rule did the wanted thing. */
+  reach: 'all' | 'some' | 'none';
 }
 
-function mayConcern({ family, rule }: EarlyRule, packet: Packet): boolean {
+type PacketView = Pick<RuleView, 'family' | 'list'>;
+
+/** What does the wanted thing to a packet that begins at a chain; null where nothing does. */
+function walk(view: PacketView, base: string, packet: Packet, wanted: Path['wanted']): Hit | null {
+  const family = (packet.source ?? packet.destination)?.family ?? view.family;
+  if (view.family !== null && view.family !== family) return null;
+  const path: Path = { list: view.list, packet, wanted, hit: null, reach: 'all' };
+  walkChain(path, base, true);
+  return path.hit;
+}
+
+function walkChain(path: Path, chain: string, isEach: boolean, depth = 0): void {
+  let isSure = isEach;
+  const rules = path.list(chain).filter((one) => mayConcern(one, path.packet));
+  for (const one of depth > maxDepth ? [] : rules) {
+    if (path.reach === 'none') return;
+    const isMatch = surelyMatches(one.rule, path.packet);
+    const { jump } = one;
+    const isAll = isSure && isMatch;
+    if (jump === undefined) decide(path, { ...one, chain, isSure: isAll });
+    else walkChain(path, jump, isAll, depth + 1);
+    if (isMatch && one.verdict !== 'pass') return;
+    isSure &&= one.verdict !== 'return';
+  }
+}
+
+/** What a rule does to packets; `isSure` where all that came to its chain match. */
+function decide(path: Path, { chain, text, verdict, isSure }: JudgedRule & Hit): void {
+  if (verdict === path.wanted) {
+    const isAll = isSure && path.reach === 'all';
+    if (path.hit === null || isAll) path.hit = { chain, text, isSure: isAll };
+    if (isAll) path.reach = 'none';
+  } else if (verdict === 'end' || verdict === 'drop') {
+    path.reach = isSure ? 'none' : 'some';
+  }
+}
+
+function mayConcern({ family, rule }: JudgedRule, packet: Packet): boolean {
   const end = packet.source ?? packet.destination;
   return (family === null || family === end?.family) && mayMatch(rule, packet);
-}
-
-/** What comes of a rule that matches; null where the path continues behind it. */
-function follow(
-  { text, verdict }: EarlyRule,
-  walkInto: (chain: string) => Hit | 'end' | null,
-): Hit | 'end' | 'return' | null {
-  if (typeof verdict === 'object') return walkInto(verdict.jump) ?? (verdict.isGoto ? 'return' : null);
-  if (verdict === 'notrack') return { text, isSure: true };
-  return verdict === 'pass' ? null : verdict;
 }
 
 function merge(all: readonly UntrackedPackets[]): UntrackedPackets[] {
@@ -281,29 +326,28 @@ function merge(all: readonly UntrackedPackets[]): UntrackedPackets[] {
   ];
 }
 
-/** What becomes of a packet that a rule matches. */
-type EarlyVerdict =
-  | 'notrack'
-  | 'end'
-  | 'return'
-  | 'pass'
-  /** From `goto` no packet comes back to the rules behind. */
-  | { readonly jump: string; readonly isGoto: boolean };
-
-interface EarlyRule {
+interface JudgedRule {
   readonly text: string;
   readonly rule: Rule;
   /** Whose packets alone can match, in a table of both families; null where both can. */
   readonly family: Family | null;
-  readonly verdict: EarlyVerdict;
+  /**
+   * What becomes of a packet that matches: `end` where it may or does pass all that follow, and `return` also for `goto`, as no packet comes
+   * back from there to the rules behind.
+   */
+  readonly verdict: 'notrack' | 'drop' | 'end' | 'return' | 'pass';
+  /** The chain that it goes to first. */
+  readonly jump?: string;
 }
 
-interface EarlyChains {
+/** A table, as packets see it. */
+interface RuleView {
   /** Null for both. */
   readonly family: Family | null;
   /** For people: `table raw of iptables-nft`, `table inet fast of nft`. */
   readonly place: string;
-  readonly chains: ReadonlyMap<string, readonly EarlyRule[]>;
+  /** The rules of a chain, in order. */
+  readonly list: (chain: string) => readonly JudgedRule[];
   /** Where packets begin. */
   readonly bases: readonly { readonly hook: Probe['hook']; readonly chain: string }[];
   /** The words of the command that lets packets pass a chain as they are, tracked. */
@@ -316,25 +360,17 @@ interface EndPackets {
   readonly endpoint: Endpoint;
 }
 
-function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'iptables' }>): EarlyChains {
+function parseIptables({ family, dialect, text }: Extract<ForeignRules, { kind: 'iptables' }>): RuleView {
   const tool = toolName(family, dialect);
-  const chains = new Map<string, Rule[]>();
+  const chains = new Map<string, string[]>();
   for (const line of splitLines(text)) {
     const [, declared, chain = '', rule = ''] = /^(?::(\S+) .*|-A (\S+) ([^]*))$/.exec(line) ?? [];
     if (declared !== undefined) chains.set(declared, []);
-    else chains.get(chain)?.push(parseRule(rule));
+    else chains.get(chain)?.push(rule);
   }
   return {
     ...{ family, place: `table raw of ${tool}` },
-    chains: new Map(
-      [...chains].map(([chain, list]) => [
-        chain,
-        list.map((rule) => ({
-          ...{ text: rule.text, rule, family: null },
-          verdict: judge(rule, new Set(chains.keys())),
-        })),
-      ]),
-    ),
+    list: listIptables(chains),
     bases: hooks.map((hook) => ({ hook, chain: hook.toUpperCase() })),
     exempt: (chain, { direction, endpoint: { address, port } }) => {
       const [host, end] = direction === 'to' ? ['-d', '--dport'] : ['-s', '--sport'];
@@ -343,29 +379,44 @@ function parseIptables({ family, dialect, text }: Extract<EarlyRules, { kind: 'i
   };
 }
 
-function judge({ target, options }: Rule, chains: ReadonlySet<string>): EarlyVerdict {
-  if (target === null) return 'pass';
-  if (target === 'NOTRACK' || (target === 'CT' && options.has('--notrack'))) return 'notrack';
-  if (target === 'ACCEPT' || target === 'DROP') return 'end';
-  if (target === 'RETURN') return 'return';
-  return chains.has(target) ? { jump: target, isGoto: !options.has('-j') } : 'pass';
+const verdicts: ReadonlyMap<string, JudgedRule['verdict']> = new Map([
+  ['ACCEPT', 'end'],
+  ['DROP', 'drop'],
+  ['REJECT', 'drop'],
+  ['RETURN', 'return'],
+  ['NOTRACK', 'notrack'],
+]);
+
+/** Targets after which the next rule comes. Chains of kubelet and kube-proxy accept no connection to an apiserver here. */
+const goesOn =
+  /^(?:N?F?LOG|(?:CONN)?MARK|CT|TRACE|TCPMSS|KUBE-(?:(?:PROXY-)?FIREWALL|NODEPORTS|(?:EXTERNAL-)?SERVICES))?$/;
+
+function listIptables(chains: Table): RuleView['list'] {
+  return (chain) =>
+    (chains.get(chain) ?? []).map((text) => {
+      const rule = parseRule(text);
+      const { options } = rule;
+      const target = options.has('--notrack') ? 'NOTRACK' : (rule.target ?? '');
+      const other = goesOn.test(target) ? 'pass' : 'end';
+      const known = { text, rule, family: null };
+      if (!chains.has(target)) return { ...known, verdict: verdicts.get(target) ?? other };
+      return { ...known, verdict: options.has('-g') ? 'return' : 'pass', jump: target };
+    });
 }
 
-function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): EarlyChains {
+function parseNft({ table, text }: Extract<ForeignRules, { kind: 'nftables' }>): RuleView {
   const objects =
     text === '' ? [] : readNftObjects(text, table).objects.filter(({ kind }) => kind === 'chain');
   const [layer] = table.split(' ');
+  const chains = new Map(objects.map(({ name, statements }) => [name, listNftRules(statements)]));
   return {
     family: layer === 'ip' ? 'ipv4' : layer === 'ip6' ? 'ipv6' : null,
     place: `table ${table} of nft`,
-    chains: new Map(
-      objects.map(({ name, statements }) => [
-        name,
-        statements.filter((statement) => !/^(?:type|comment) /.test(statement)).map(toEarlyRule),
-      ]),
-    ),
-    bases: objects.flatMap(({ name, statements: [head = ''] }) => {
-      const hook = hooks.find((one) => head.startsWith(`type filter hook ${one} `));
+    list: (chain) => chains.get(chain) ?? [],
+    bases: objects.flatMap(({ name, statements }) => {
+      const hook = hooks.find((one) =>
+        statements.some((head) => head.startsWith(`type filter hook ${one} `)),
+      );
       return hook === undefined ? [] : [{ hook, chain: name }];
     }),
     exempt: (chain, { direction, endpoint: { family, address, port } }) => {
@@ -376,42 +427,69 @@ function parseNft({ table, text }: Extract<EarlyRules, { kind: 'nftables' }>): E
   };
 }
 
+function listNftRules(statements: readonly string[]): JudgedRule[] {
+  const isHead = (statement: string) => /^(?:type|comment) /.test(statement);
+  const rules = statements.filter((one) => !isHead(one)).flatMap(splitMap);
+  return [
+    ...rules.map(readNftRule),
+    ...(statements.some((one) => isHead(one) && one.includes('policy drop;')) ? [dropPolicy] : []),
+  ];
+}
+
+/** A map of keys to verdicts is a rule for each key. */
+function splitMap(text: string): string[] {
+  const [, before = '', list] = /^(.*) vmap \{ (.*) \}/.exec(text) ?? [];
+  return list?.split(', ').map((one) => `${before} ${one.replace(' : ', ' ')}`) ?? [text];
+}
+
 /** What nft prints, by the options that iptables has for it. Whatever else it asks for is one more option, of which nothing is known. */
-function toEarlyRule(text: string): EarlyRule {
+function readNftRule(text: string): JudgedRule {
   const options = new Map<string, string>();
-  const add = (option: string, negation: string | undefined, value: string) => {
-    options.set(`${negation === undefined ? '' : '!'}${option}`, value);
-    return '';
-  };
-  const rest = text
+  const add =
+    (option: string, toValue = (value: string) => value) =>
+    (_: string, ...groups: readonly (string | undefined)[]) => {
+      const [not, value = ''] = groups;
+      options.set(`${not === undefined ? '' : '!'}${option}`, toValue(value.replaceAll(/[{} ]/g, '')));
+      return '';
+    };
+  const toPorts = (ports: string) => ports.replaceAll('-', ':');
+  const statement = text
     .replace(/ comment "[^"]*"$/, '')
-    .replaceAll(
-      /\bip6? ([sd])addr (!= )?([\da-f.:/]+)(?= |$)/g,
-      (_, side: string, not: string | undefined, prefix: string) => add(`-${side}`, not, prefix),
-    )
-    .replaceAll(/\b(tcp|udp|sctp|dccp)(?= [sd]port )/g, (_, protocol: string) => {
-      add('-p', undefined, protocol);
-      return 'th';
-    })
-    .replaceAll(
-      /\bth ([sd])port (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g,
-      (_, side: string, not: string | undefined, ports: string) =>
-        add(`--${side}port`, not, ports.replaceAll(/[{} ]/g, '').replaceAll('-', ':')),
-    )
-    .replace(
-      /\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\w+)(?= |$)/,
-      (_, not: string | undefined, protocol: string) => add('-p', not, protocol),
-    )
-    .replace(/\biif(?:name)? (!= )?"lo"/, (_, not: string | undefined) => add('-i', not, 'lo'))
+    .replace(/\breject with .*$/, 'reject')
+    .replace(/\blog(?: (?:prefix|group|level|flags|snaplen|queue-threshold) (?:"[^"]*"|\S+))*/, '')
     .replace(/\bcounter(?: packets \d+ bytes \d+)?/, '')
-    .replace(/\b(?:notrack|accept|drop|return|continue|(?:jump|goto) \S+)\b/, '')
+    .replaceAll(/ +/g, ' ')
+    .trim();
+  const rest = statement
+    .replace(/\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\{[^}]*\}|[\w-]+)(?= |$)/, add('-p'))
+    .replaceAll(/\bip6? saddr (!= )?([\da-f.:/]+)(?= |$)/g, add('-s'))
+    .replaceAll(/\bip6? daddr (!= )?([\da-f.:/]+)(?= |$)/g, add('-d'))
+    .replaceAll(/(?:^| )(icmp|icmpv6|igmp|tcp|udp|sctp|dccp|esp|ah)(?= [a-z])/g, (_, protocol: string) => {
+      options.set('-p', protocol);
+      return ' th';
+    })
+    .replaceAll(/\bth sport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--sport', toPorts))
+    .replaceAll(/\bth dport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--dport', toPorts))
+    .replace(/\bct state (!= )?(\{[^}]*\}|[\w,]+)(?= |$)/, add('--ctstate', toStates))
+    .replace(/\bct status ()(?:dnat|0x20)(?= |$)/, () => add('--ctstate#1')('', undefined, 'DNAT'))
+    .replace(/\biif(?:name)? (!= )?"([^"*]+)"/, add('-i'))
+    .replaceAll(/(?:^| )(?:notrack|accept|drop|reject|return|continue|(?:jump|goto) \S+)(?= |$)/g, '')
     .trim();
   if (rest !== '') options.set('nft', rest);
-  const bare = text.replaceAll(/"[^"]*"/g, '');
+  const bare = statement.replaceAll(/"[^"]*"/g, '');
   return {
     ...{ text, rule: { text, options, target: null, comment: null } },
-    ...{ family: readFamily(bare), verdict: judgeNft(bare) },
+    ...{ family: readFamily(bare), ...judgeNft(bare) },
   };
+}
+
+/** The bits of `ct state`, from the lowest: nft prints numbers where it is asked for them. linux/netfilter/nf_conntrack_common.h */
+const states = ['INVALID', 'ESTABLISHED', 'RELATED', 'NEW', '', '', 'UNTRACKED'];
+
+function toStates(list: string): string {
+  const read = (one: string) =>
+    one.startsWith('0x') ? states.filter((_, bit) => Number(one) & (1 << bit)) : one.toUpperCase();
+  return list.split(',').flatMap(read).join(',');
 }
 
 /** nft prints numbers of linux/socket.h where it is asked for numbers. */
@@ -420,10 +498,11 @@ function readFamily(bare: string): Family | null {
   return /\bip [a-z]|\bnfproto (?:ipv4|2)\b/.test(bare) ? 'ipv4' : null;
 }
 
-function judgeNft(bare: string): EarlyVerdict {
-  const [, verb, target] = / (jump|goto) (\S+)/.exec(` ${bare}`) ?? [];
-  if (/\bnotrack\b/.test(bare)) return 'notrack';
-  if (target !== undefined) return { jump: target, isGoto: verb === 'goto' };
-  if (/\b(?:accept|drop)\b/.test(bare)) return 'end';
-  return /\breturn\b/.test(bare) ? 'return' : 'pass';
+/** Nothing but a comment comes behind a verdict. */
+function judgeNft(bare: string): Pick<JudgedRule, 'verdict' | 'jump'> {
+  const [, verb, jump, last = ''] = /(?:(?:^| )(jump|goto) (\S+)|(\w+))$/.exec(bare) ?? [];
+  if (/\bnotrack\b/.test(bare)) return { verdict: 'notrack' };
+  if (/\b(?:vmap|queue|synproxy)\b/.test(bare)) return { verdict: 'end' };
+  if (jump !== undefined) return { verdict: verb === 'goto' ? 'return' : 'pass', jump };
+  return { verdict: verdicts.get(last.toUpperCase()) ?? 'pass' };
 }

@@ -11,7 +11,13 @@ import {
   formatRemoveOnly,
   findLocalClientWarnings,
 } from '../findings.ts';
-import { findDropRules, describeDropRule, findForeignDrops, formatAccept } from '../foreign-rules.ts';
+import {
+  findDropRules,
+  readInputDrops,
+  describeDropRule,
+  findForeignDrops,
+  formatAccept,
+} from '../foreign-rules.ts';
 import { formatEndpoint } from '../../lib/net.ts';
 import { toPrintableLine, quoteWords, formatDocument, exitStatuses } from '../../lib/text.ts';
 import { type TablePlan, describeTable, type Drift, vipChainName } from '../../lib/dialect.ts';
@@ -29,6 +35,8 @@ export interface CheckFindings {
   readonly assessment: HostReading;
   /** Chains of other software that drop what is forwarded. */
   readonly drops: readonly ForwardChain[];
+  /** What drops what arrives here, in nftables; none when left out. */
+  readonly inputDrops?: ReturnType<typeof findDropRules>;
   readonly unread: readonly UnreadText[];
   readonly config: Pick<CommandContext<object>['config'], 'sysctls'>;
   /** The one that runs here: no other vipnat may write then. */
@@ -107,7 +115,8 @@ function layOutMarked(
   ];
 }
 
-function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, screen: Screen): string[] {
+function formatWarnings(findings: CheckFindings, screen: Screen): string[] {
+  const { assessment, drops, inputDrops = [], unread, agent } = findings;
   const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
@@ -116,7 +125,9 @@ function formatWarnings({ assessment, drops, unread, agent }: CheckFindings, scr
       warn(text, command === null ? [] : [command]).flatMap(layOut),
     ),
     ...drops.flatMap((drop) => describeDrop(drop).flatMap(layOut)),
-    ...findDropRules(assessment).flatMap((one) => warn(describeDropRule(one), [one.remedy]).flatMap(layOut)),
+    ...[...findDropRules(assessment), ...inputDrops].flatMap((one) =>
+      warn(describeDropRule(one), [one.remedy]).flatMap(layOut),
+    ),
   ];
 }
 
@@ -271,10 +282,10 @@ async function checkVips(
 ): Promise<boolean> {
   const { readHost } = await import('../../agent/main.ts');
   const [assessment, agent] = await Promise.all([readHost(config, stderr), findLockOwner(agentRole)]);
-  const { drops, problems } = await findDrops(assessment);
+  const { problems, ...dropping } = await findDrops(assessment);
   const unread = [...describeUnread(assessment.observation.unread), ...problems];
   const flags = quoteWords(toArguments(config, given));
-  const findings = { assessment, drops, unread, services, config, agent, flags };
+  const findings = { assessment, ...dropping, unread, services, config, agent, flags };
   const { decisions, health, plan, missingSwitches } = assessment;
   const isServed = decisions.every((decision) => describeOutage(decision, health).length === 0);
   stdout(
@@ -290,10 +301,11 @@ async function findDrops(assessment: HostReading) {
   const { createKernel } = await import('../../lib/kernel/kernel.ts');
   try {
     const chains = await createKernel({ onProblem: () => undefined }).listForwardChains();
-    return { drops: findForeignDrops(chains, assessment), problems: [] };
+    const inputDrops = await readInputDrops(assessment);
+    return { drops: findForeignDrops(chains, assessment), inputDrops, problems: [] };
   } catch (error) {
     if (!(error instanceof VipnatError)) throw error;
-    const text = `not checked: chains of nftables that drop forwarded packets (${error.message})`;
-    return { drops: [], problems: [{ code: error.code, text }] };
+    const text = `not checked: chains of nftables that drop packets (${error.message})`;
+    return { drops: [], inputDrops: [], problems: [{ code: error.code, text }] };
   }
 }

@@ -5,7 +5,7 @@ import type { Endpoint } from '../../lib/net.ts';
 import type { Config } from '../../config/options.ts';
 import type { HostReading } from '../../agent/main.ts';
 import type { ForwardChain } from '../../lib/kernel/port.ts';
-import type { EarlyRules } from '../../lib/kernel/iptables.ts';
+import type { ForeignRules } from '../../lib/kernel/iptables.ts';
 import type { Drain, GuardView } from '../../lib/files.ts';
 import type { ConnectOutcome, Serving } from '../../lib/http/client.ts';
 import type { ModuleState } from '../../lib/kernel/forwarding.ts';
@@ -76,7 +76,9 @@ export interface HostFacts {
   /** nftables' chains for what is forwarded. */
   readonly forwardChains: Fact<readonly ForwardChain[]>;
   /** Rules that packets pass before connections are tracked. */
-  readonly earlyRules: Fact<readonly EarlyRules[]>;
+  readonly earlyRules: Fact<readonly ForeignRules[]>;
+  /** Those of nftables that packets to this host pass. */
+  readonly inputRules: Fact<readonly ForeignRules[]>;
   /** /proc/net/ip_vs; null where the kernel has no IPVS. */
   readonly ipvs: Fact<string | null>;
   /** By name, those of sysctlNames and of every interface that this kernel has. */

@@ -31,7 +31,7 @@ import {
   filePaths,
 } from './facts.ts';
 import { readServicesFacts, type ServicesNeeds } from './services-facts.ts';
-import { readEarlyRules } from '../../lib/kernel/iptables.ts';
+import { readEarlyRules, readInputRules } from '../../lib/kernel/iptables.ts';
 import { findLockOwner, agentRole } from '../../lib/http/singleton.ts';
 import { isInPath, captureVrrp } from '../../lib/kernel/tools.ts';
 import { createDrainStore, readIfThere } from '../../lib/files.ts';
@@ -88,6 +88,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     rights: within(readRights()),
     forwardChains: within(kernel.listForwardChains(), rulesLimitMs),
     earlyRules: within(readEarlyRules()),
+    inputRules: within(readInputRules()),
     sysctls: listSwitchedInterfaces().then((devices) =>
       readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]),
     ),

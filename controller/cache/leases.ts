@@ -146,17 +146,23 @@ export function listUnresponsiveOwners(
     .sort();
 }
 
+/** An object stays below 64 kB so, and a page of 500 of them below what a list may have. */
+const maxAbsentCharacters = 32_000;
+
 /**
- * The nodes that will not learn of an address that is taken now. Not those that may serve it as it was: who takes again what it gives back
+ * The nodes that will not learn of an address that is taken now, or as many as a VirtualIP has room for: any other counts as a node that
+ * may serve the address, and only delays its next Service. Not those that may serve it as it was: who takes again what it gives back
  * knows as little of them as before. `existing` is its VirtualIP, null where it has none.
  */
 export function listAbsent(markUnresponsive: Unresponsiveness, existing: VirtualIp | null): AbsentNode[] {
   const isLeft = existing !== null && existing.spec.leaving.length > 0;
   const seatHolders = isLeft ? listUnresponsiveOwners(existing, markUnresponsive) : [];
+  let room = maxAbsentCharacters;
   return [...markUnresponsive.unresponsiveNodes]
     .filter(([name]) => markUnresponsive.nodes.has(name) && !seatHolders.includes(name))
     .map(([node, { renewal }]) => ({ node, renewal }))
-    .sort((one, other) => (one.node < other.node ? -1 : 1));
+    .sort((one, other) => (one.node < other.node ? -1 : 1))
+    .filter((one) => (room -= JSON.stringify(one).length) >= 0);
 }
 
 /** The Leases of nodes. */

@@ -25,7 +25,8 @@ interface Progress {
   readonly tables: Map<string, Map<string, string[]>>;
   /** The table whose lines these are; null outside one. */
   open: { readonly name: string; readonly chains: Map<string, string[]> } | null;
-  forwardPolicy: string | null;
+  /** Of the chains of table filter. */
+  readonly policies: Map<string, string>;
   /** Tables that the tool reports as incompatible, and leaves out. */
   readonly incompatible: TableName[];
 }
@@ -38,15 +39,16 @@ interface Progress {
  *   not at all.
  */
 export function parseSave(output: SaveOutput): Ruleset {
-  const progress: Progress = { output, tables: new Map(), open: null, forwardPolicy: null, incompatible: [] };
+  const progress: Progress = { output, tables: new Map(), open: null, policies: new Map(), incompatible: [] };
   for (const line of splitLines(output.text)) readLine(progress, line);
   if (progress.open !== null) {
     throw unexpected(output, `the table ${progress.open.name} has no COMMIT`, output.text.trimEnd());
   }
   const { family, dialect, unlistedRules = 0 } = output;
-  const { forwardPolicy, incompatible: unread } = progress;
+  const { policies, incompatible: unread } = progress;
+  const [forwardPolicy = null, inputPolicy = null] = ['FORWARD', 'INPUT'].map((name) => policies.get(name));
   return {
-    ...{ family, dialect, tables: keepTables(progress.tables), forwardPolicy, unread },
+    ...{ family, dialect, tables: keepTables(progress.tables), forwardPolicy, inputPolicy, unread },
     ...(unlistedRules === 0 ? {} : { unlistedRules }),
     ...(hidesPorts(output) ? { hidesPorts: true } : {}),
   };
@@ -108,7 +110,7 @@ function readChain(progress: Progress, line: string): void {
     throw unexpected(output, 'a chain is not declared once and in a table', line);
   }
   open.chains.set(name, []);
-  if (open.name === 'filter' && name === 'FORWARD') progress.forwardPolicy = policy;
+  if (open.name === 'filter') progress.policies.set(name, policy);
 }
 
 /** iptables-nft-save 1.8.2 to 1.8.11 says in a comment, on standard output and with exit status 0, that it leaves a table out. */
@@ -161,6 +163,8 @@ export interface Ruleset {
   readonly tables: ReadonlyMap<TableName, Table>;
   /** What happens in filter FORWARD to packets that no rule decides about; null without that chain. */
   readonly forwardPolicy: string | null;
+  /** The same of INPUT; null when left out. */
+  readonly inputPolicy?: string | null;
   /** Tables that may be there and could not be read: nothing is known of them, so nothing is written to them. */
   readonly unread: readonly TableName[];
   /** About how many foreign rules are in chains that were not read, see KernelQuery; none when left out. */
@@ -174,7 +178,6 @@ export interface Ruleset {
  * what cannot be is excluded. Pure and total.
  */
 export function mayMatch({ options }: Rule, packet: Packet): boolean {
-  if (options.get('-i') === 'lo' && packet.isFromOutside) return false;
   return [...options].every(([option, value]) => holds(option, value, packet) !== false);
 }
 
@@ -200,8 +203,9 @@ const noCondition = /^(?:-m|-j|-g|--comment|--notrack|--reject-with)(?:#\d+)?$/;
 type Condition = (value: string, packet: Packet) => boolean | null;
 
 const conditions: Readonly<Record<string, Condition>> = {
-  '-i': (device, packet) => device === packet.device || null,
-  '-p': (protocol) => ['tcp', '6', 'all', '0'].includes(protocol),
+  '-i': (device, packet) =>
+    device === packet.device || (device === 'lo' && packet.isFromOutside ? false : null),
+  '-p': (protocols) => protocols.split(',').some((one) => ['tcp', '6', 'all', '0'].includes(one)),
   '-s': (prefix, { source }) => isWithin(source, prefix),
   '-d': (prefix, { destination }) => isWithin(destination, prefix),
   '--sport': comesFromPort,

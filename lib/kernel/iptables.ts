@@ -22,7 +22,7 @@ import {
   toolNotPermitted,
 } from './tools.ts';
 import { VipnatError, orElse } from '../errors.ts';
-import { type NftLayer, type NftChain, listChains, hasChain } from './nft-netlink.ts';
+import { type NftLayer, type NftChain, listChains, hasChain, hookNumbers } from './nft-netlink.ts';
 import { withNetlinkClient } from './netlink.ts';
 import { type Family, families, refusedPorts } from '../net.ts';
 import { isNftName, listNftTable, runNft, parseObjects } from './nftables.ts';
@@ -69,25 +69,27 @@ export async function tryQuickly(read: QuickReading | undefined): Promise<SaveOu
   }
 }
 
-/** What a tool printed of foreign rules that packets pass before connections are tracked: they may keep packets from that. */
-export type EarlyRules =
+/** What a tool printed of foreign rules that packets pass. */
+export type ForeignRules =
   /** `iptables-save -t raw`. */
   | ({ readonly kind: 'iptables' } & SaveOutput)
-  /** `nft -n -t list table`, of a table with a chain that comes before connection tracking. */
+  /** `nft -n -t list table`. */
   | { readonly kind: 'nftables'; readonly table: string; readonly text: string };
 
 /** NF_IP_PRI_CONNTRACK of linux/netfilter_ipv4.h: hooks before it see packets that are not tracked yet. */
 const trackingPriority = -200;
 
-/** Families of nftables whose hooks see packets of TCP connections before they are tracked. */
+/** Families of nftables whose hooks see packets of TCP connections. */
 const layers: readonly (NftLayer | null)[] = ['ip', 'ip6', 'inet'];
 
 /**
- * All such rules. A tool is started only for tables that have rules there: on most hosts for none. Rejects as these tools do, and without
+ * All rules that packets pass before connections are tracked: they may keep packets from that. A tool is started only for tables that have rules there: on most hosts for none. Rejects as these tools do, and without
  * CAP_NET_ADMIN with TOOL_NOT_PERMITTED.
  */
-export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRules[]> {
-  const chains = await listEarlyChains();
+export async function readEarlyRules(limitMs = 10_000): Promise<readonly ForeignRules[]> {
+  const chains = (await listHookedChains()).filter(
+    ({ use, priority }) => use > 0 && priority !== null && priority < trackingPriority,
+  );
   const findTool = createToolFinder(limitMs);
   const rawLayers = chains.filter(({ table }) => table === 'raw').map(({ layer }) => layer);
   const saves = families.flatMap((family) =>
@@ -95,27 +97,41 @@ export async function readEarlyRules(limitMs = 10_000): Promise<readonly EarlyRu
       .filter((dialect) => dialect === 'legacy' || rawLayers.includes(familyToNft[family]))
       .map((dialect) => saveRaw(findTool, { family, dialect, limitMs })),
   );
-  const tables = new Set(
-    chains
-      .filter(({ layer, table }) => (table !== 'raw' || layer === 'inet') && isNftName(table))
-      .map(({ layer, table }) => `${layer ?? ''} ${table}`),
-  );
-  const listRaw = async (table: string): Promise<EarlyRules> => {
-    return { kind: 'nftables', table, text: await listNftTable(table, ['-t'], limitMs) };
-  };
-  const lists = isInPath('nft') ? [...tables].map(listRaw) : [];
-  return (await settleAll([...saves, ...lists])).filter((one) => one !== null);
+  const ofNft = chains.filter(({ layer, table }) => table !== 'raw' || layer === 'inet');
+  return (await settleAll([...saves, ...listTables(ofNft, limitMs)])).filter((one) => one !== null);
 }
 
-/** None on a kernel without nf_tables. */
-async function listEarlyChains(): Promise<readonly NftChain[]> {
+/**
+ * The rules of nftables that packets to this host pass, but for those that iptables shows, and kube-proxy's: these can be many. Rejects as
+ * readEarlyRules does.
+ */
+export async function readInputRules(limitMs = 10_000): Promise<readonly ForeignRules[]> {
+  const chains = (await listHookedChains()).filter(
+    ({ layer, table, type, hook }) =>
+      hook === hookNumbers.input &&
+      type === 'filter' &&
+      (layer === 'inet' || ![...iptablesTables, 'raw', 'security', 'kube-proxy'].includes(table)),
+  );
+  return await settleAll(listTables(chains, limitMs));
+}
+
+function listTables(chains: readonly NftChain[], limitMs: number): Promise<ForeignRules>[] {
+  const tables = new Set(
+    chains.filter(({ table }) => isNftName(table)).map(({ layer, table }) => `${layer ?? ''} ${table}`),
+  );
+  const list = async (table: string): Promise<ForeignRules> => {
+    return { kind: 'nftables', table, text: await listNftTable(table, ['-t'], limitMs) };
+  };
+  return isInPath('nft') ? [...tables].map(list) : [];
+}
+
+/** With a hook, and not vipnat's. None on a kernel without nf_tables. */
+async function listHookedChains(): Promise<readonly NftChain[]> {
   try {
     const all = await withNetlinkClient('netfilter', (client) => listChains(client), true);
-    const early = all.filter(
-      ({ layer, priority, use }) =>
-        layers.includes(layer) && use > 0 && priority !== null && priority < trackingPriority,
+    return all.filter(
+      ({ layer, type, table }) => layers.includes(layer) && type !== null && !table.startsWith('vipnat'),
     );
-    return early.filter(({ table }) => !table.startsWith('vipnat'));
   } catch (error) {
     if (error instanceof VipnatError && error.code !== 'TOOL_NOT_PERMITTED') return [];
     throw error;
@@ -123,7 +139,7 @@ async function listEarlyChains(): Promise<readonly NftChain[]> {
 }
 
 /** Null on a host without this iptables. */
-async function saveRaw(findTool: FindTool, source: RawSource): Promise<EarlyRules | null> {
+async function saveRaw(findTool: FindTool, source: RawSource): Promise<ForeignRules | null> {
   if ((await findTool(source.family, source.dialect, 'save')) === null) return null;
   const saved = await saveIptables(findTool, { ...source, table: 'raw' });
   return saved === null ? null : { kind: 'iptables', ...saved };

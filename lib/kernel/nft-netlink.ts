@@ -408,8 +408,8 @@ export interface NftChain {
   readonly policy: 'ACCEPT' | 'DROP' | null;
   /** What a chain with a hook is for, as nft says it: `filter`, `nat`, `route`; null for one without. */
   readonly type: string | null;
-  /** Whether packets that this host forwards pass it by its hook. */
-  readonly isForward: boolean;
+  /** The number of its hook in the families ip, ip6 and inet, see hookNumbers; null for a chain without one. */
+  readonly hook: number | null;
   /** The place of its hook among others: the least comes first. Null for a chain without a hook. */
   readonly priority: number | null;
 }
@@ -451,8 +451,8 @@ const numberToLayer = new Map(
   Object.entries(layerToNumber).map(([layer, number]): [number, NftLayer] => [number, layer as NftLayer]),
 );
 const NF_DROP = 0;
-/** The same number in the families ip, ip6, inet, bridge and arp. The family netdev has no hook of this number. */
-const NF_INET_FORWARD = 2;
+/** NF_INET_LOCAL_IN and NF_INET_FORWARD. The same in the family bridge; the second also in arp, and netdev has no hook of this number. */
+export const hookNumbers = { input: 1, forward: 2 } as const;
 /** Where a chain is hooked in. */
 interface Hook {
   readonly number: number | null;
@@ -494,7 +494,7 @@ function readChain(datagram: Buffer, first: number, last: number): NftChain {
   const { number, priority } = place.hook;
   return {
     ...chain,
-    isForward: number === NF_INET_FORWARD,
+    hook: number,
     policy: number === null ? null : policy,
     priority,
   };

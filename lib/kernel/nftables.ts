@@ -12,6 +12,7 @@ import {
   type RulePlace,
   type NftLayer,
   type NftChain,
+  hookNumbers,
   readRawRules,
   readOneMoment,
   listChains,
@@ -395,7 +396,7 @@ export function createForwardLister(limitMs: number): () => Promise<readonly For
     const hooked = await listHookedChains();
     return await settleAll(
       hooked
-        .filter(({ isForward, type }) => isForward && type === 'filter')
+        .filter(({ hook, type }) => hook === hookNumbers.forward && type === 'filter')
         .map(async (chain) => {
           const what = await judge(chain);
           const isDropping = what === 'drop' || (what === 'policy' && chain.policy === 'DROP');

@@ -20,6 +20,7 @@ import { dropsForwarded } from '../../../lib/iptables/diff.ts';
 import {
   findForeignDrops,
   findDropRules,
+  findInputDrops,
   findUntrackedPackets,
   formatAccept,
   type UntrackedPackets,
@@ -130,14 +131,19 @@ export const forwardingChecks: Checks = {
   'dropped-by-rule': {
     levels: ['fail'],
     meaning:
-      'A foreign rule of iptables (table mangle, or filter INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.',
-    find: byReading((assessed) =>
-      checkEach(findDropRules(assessed), { notHere: 'no such rule is here' }, ({ place, rule, remedy }) => ({
-        title: `${place} drops balanced connections: ${quoteText(rule)}`,
-        why: 'Connections to the VIP or to an apiserver hang. Change the configuration of its owner too: a reload writes the rule again.',
-        remedy: [remedy],
-      })),
-    ),
+      "A foreign rule or policy (iptables' mangle, or some INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+    find: ({ assessment, inputRules }) =>
+      given([assessment, inputRules], (assessed, rules) =>
+        checkEach(
+          [...findDropRules(assessed), ...findInputDrops(rules, assessed)],
+          { notHere: 'no such rule is here' },
+          ({ place, rule, remedy }) => ({
+            title: `${place} drops balanced connections: ${quoteText(rule)}`,
+            why: 'Connections to the VIP or to an apiserver hang. Change the configuration of its owner too: a reload writes the rule again.',
+            remedy: [remedy],
+          }),
+        ),
+      ),
   },
 };
 

@@ -68,7 +68,12 @@ export const illnesses: readonly Illness[] = [
       },
       {
         code: 'dropped-by-rule',
-        seed: shell('iptables-nft -t mangle -A FORWARD -p tcp --dport 6443 -j DROP'),
+        seed: shell(
+          `iptables-nft -t mangle -A FORWARD -p tcp --dport 6443 -j DROP
+          nft 'add table inet fw; add chain inet fw in { type filter hook input priority 0; }'
+          nft 'add rule inet fw in ct state vmap { established : accept }; add rule inet fw in tcp dport 6443 drop'`,
+        ),
+        after: shell('nft delete table inet fw'),
       },
       {
         code: 'packets-not-tracked',

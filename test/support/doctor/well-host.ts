@@ -106,7 +106,7 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     tools: new Set(['iptables-nft-save', 'nft', 'inotifywait', 'apt-get']),
     assessment: { value: await assessWell() },
     forwardChains: { value: [] },
-    earlyRules: { value: [] },
+    ...{ earlyRules: { value: [] }, inputRules: { value: [] } },
     ipvs: { value: null },
     sysctls: new Map([
       [sysctlNames.conntrackCount, '79'],

@@ -2,9 +2,14 @@ import type { Assessment } from '../../../agent/decide/decision.ts';
 import { beforeAll, test, expect } from '@jest/globals';
 import { lookOnce, restoreCaptures } from '../../support/agent/captured-host.ts';
 import { ordinaryConfig } from '../../support/agent/running-agent.ts';
-import type { EarlyRules } from '../../../lib/kernel/iptables.ts';
+import type { ForeignRules } from '../../../lib/kernel/iptables.ts';
 import type { ForwardChain } from '../../../lib/kernel/port.ts';
-import { findUntrackedPackets, findForeignDrops, findDropRules } from '../../../cli/foreign-rules.ts';
+import {
+  findUntrackedPackets,
+  findForeignDrops,
+  findDropRules,
+  findInputDrops,
+} from '../../../cli/foreign-rules.ts';
 
 const chains: ForwardChain[] = [
   { table: 'inet firewall', name: 'forward', isDropping: true },
@@ -44,8 +49,23 @@ test.each([
   ['FORWARD', 'FORWARD -s 10.77.0.0/24 -p tcp -m tcp --sport 6443 -j DROP'],
   ['PREROUTING', 'PREROUTING -d 10.0.0.50/32 -j DROP'],
   ['POSTROUTING', 'POSTROUTING -p tcp -m multiport --dports 443,6443 -j DROP'],
-])('what drops all connections in %s is found: %s', async (chain, rule) => {
-  expect(await findWith(rule)).toEqual([`mangle ${chain} of iptables-nft`]);
+  // Others, or those of some clients.
+  [null, 'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP'],
+  [null, 'PREROUTING -m conntrack --ctstate INVALID -j DROP'],
+  [null, 'FORWARD -d 10.0.0.50/32 -j DROP'],
+  [null, 'FORWARD -d 10.77.0.12/32 -p udp -j DROP'],
+  [null, 'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1'],
+  // Behind what may let connections pass.
+  [null, 'PREROUTING -i eth0 -j ACCEPT; PREROUTING -j DROP'],
+  [null, 'PREROUTING -m set --match-set friends src -j RETURN; PREROUTING -j DROP'],
+  [
+    'PREROUTING',
+    'PREROUTING -p udp -j ACCEPT; PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1; PREROUTING -j DROP',
+  ],
+])('in %s of table mangle all connections are dropped: %s', async (chain, rules) => {
+  expect(await findWith(...rules.split('; '))).toEqual(
+    chain === null ? [] : [`mangle ${chain} of iptables-nft`],
+  );
 });
 
 test.each([
@@ -59,7 +79,9 @@ test.each([
     ],
   ],
   [0, ['INPUT -p tcp -m tcp --dport 6443 -j ACCEPT', 'INPUT -j DROP']],
-  [0, ['INPUT -j ufw-before-input', 'INPUT -j DROP']],
+  [1, [':INPUT DROP [0:0]', 'INPUT -p tcp -m tcp --dport 22 -j ACCEPT', 'INPUT ! -i lo -j ufw']],
+  [0, [':INPUT DROP [0:0]', 'INPUT -j ufw', 'ufw -s 10.0.0.0/8 -p tcp -m tcp --dport 6443 -j ACCEPT']],
+  [0, [':INPUT DROP [0:0]', 'INPUT -m set --match-set friends src -j ACCEPT']],
   [0, ['INPUT -i eth9 -j DROP', 'INPUT -s 192.0.2.0/24 -j DROP', 'INPUT -p tcp -m tcp --dport 22 -j DROP']],
   [0, ['INPUT -d 10.77.0.12/32 -j DROP']],
 ])("%s rules that keep connections from this host's own apiserver: %j", async (count, rules) => {
@@ -68,7 +90,7 @@ test.each([
   kernel.run(
     'ipv4',
     'nft',
-    `*filter\n:KUBE-FIREWALL - [0:0]\n:ufw-before-input - [0:0]\n-F INPUT\n${rules.map((rule) => `-A ${rule}\n`).join('')}COMMIT\n`,
+    `*filter\n:KUBE-FIREWALL - [0:0]\n:ufw - [0:0]\n-F INPUT\n${rules.map((rule) => `${rule.startsWith(':') ? '' : '-A '}${rule}\n`).join('')}COMMIT\n`,
   );
   const found = findDropRules(await lookOnce(kernel, ordinaryConfig));
   const remedy = 'iptables-nft -I INPUT -p tcp --dport 6443 -j ACCEPT';
@@ -76,24 +98,58 @@ test.each([
   expect(found).toMatchObject(Array.from({ length: count }, () => one));
 });
 
-test.each([
-  'PREROUTING -s 192.0.2.0/24 -d 10.0.0.50/32 -j DROP',
-  'PREROUTING -m conntrack --ctstate INVALID -j DROP',
-  'FORWARD -d 10.0.0.50/32 -j DROP',
-  'FORWARD -d 10.77.0.12/32 -p udp -j DROP',
-  'FORWARD -d 10.77.0.12/32 -j MARK --set-xmark 0x1/0x1',
-])('what drops others, or those of some clients, is none: %s', async (rule) => {
-  expect(await findWith(rule)).toEqual([]);
+/** A table of nft, of chains with `; ` between their lines. */
+const nft = (name: string, ...chains: readonly string[]): ForeignRules => ({
+  ...{ kind: 'nftables', table: `inet ${name}` },
+  text: `table inet ${name} {\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
 });
 
+/** As nft -n prints them: 1.0.6 and 1.1.3 alike, and earlier ones with words. */
+const passing = 'ct state 0x2,0x4 accept; iif "lo" accept; meta l4proto { 1, 58 } accept; icmp type 8 accept';
+
 test.each([
-  [[], ['PREROUTING -i eth0 -j ACCEPT', 'PREROUTING -m set --match-set friends src -j RETURN']],
   [
-    ['mangle PREROUTING of iptables-nft'],
-    ['PREROUTING -p udp -j ACCEPT', 'PREROUTING -i eth0 -j MARK --set-xmark 0x1/0x1'],
+    'policy drop',
+    'drop',
+    'ct state vmap { 0x1 : drop, 0x2 : accept, 0x4 : accept }; tcp dport { 22, 80 } accept',
   ],
-])('behind what may let connections pass, a rule does not drop all: found %j', async (found, before) => {
-  expect(await findWith(...before, 'PREROUTING -j DROP')).toEqual(found);
+  ['policy drop', 'drop', `${passing}; udp dport 53 accept; ip saddr 192.0.2.0/24 tcp dport 22 accept`],
+  ['policy drop', 'drop', `${passing}; ip daddr 224.0.0.18 accept; ip6 saddr fd00::/8 accept; jump local`],
+  ['tcp dport 6443 drop', 'accept', 'ct state { established, related } accept; tcp dport 6443 drop'],
+  ['reject with icmpx 3', 'accept', `${passing}; ip saddr 192.0.2.1 drop; reject with icmpx 3`],
+  [
+    'counter packets 7 bytes 420 log prefix "accept " flags all drop',
+    'accept',
+    'ct state 0x2 accept; counter packets 7 bytes 420 log prefix "accept " flags all drop',
+  ],
+  [null, 'drop', `${passing}; tcp dport 6443 accept`],
+  [null, 'drop', `${passing}; ip saddr { 10.0.0.0/8, 192.0.2.0/24 } tcp dport 6000-7000 accept`],
+  [null, 'drop', `${passing}; ip saddr @masters accept`],
+  [null, 'drop', 'ct status 0x20 accept'],
+  [null, 'drop', 'iifname vmap { "lo" : accept, "eth0" : jump local, "eth1" : accept }'],
+  [null, 'drop', 'jump friends'],
+  [null, 'drop', 'goto friends'],
+  [null, 'drop', 'queue to 0'],
+  [null, 'accept', 'tcp dport 22 drop; ip saddr 192.0.2.1 drop; iifname "eth9" drop; ct state 0x1 drop'],
+  [null, 'accept', 'limit rate over 10/second drop; ip6 daddr ::/0 drop; ct mark 0x1 reject'],
+  [null, 'accept', 'jump friends; tcp dport 6443 reject with tcp reset'],
+])('nft: %s keeps connections from this host: policy %s, %s', async (rule, policy, rules) => {
+  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
+  const table = nft(
+    'fw',
+    'friends {; ip saddr 10.0.0.0/8 tcp dport 6443 accept',
+    'local {; tcp dport 22 accept',
+    `in {; comment "of a person"; type filter hook input priority 0; policy ${policy};; ${rules}`,
+    'out {; type filter hook output priority 0; policy drop;',
+  );
+  const find = async () => findInputDrops([table], await lookOnce(kernel, ordinaryConfig));
+  // No apiserver is here.
+  expect(await find()).toEqual([]);
+  kernel.addAddress({ family: 'ipv4', address: '10.77.0.11', device: 'eth0' });
+  const remedy = 'nft insert rule inet fw in tcp dport 6443 accept';
+  expect(await find()).toEqual(
+    rule === null ? [] : [{ place: 'chain in of table inet fw of nft', rule, remedy }],
+  );
 });
 
 /** The same host, by a tool that hides ports. */
@@ -110,7 +166,7 @@ beforeAll(async () => {
 });
 
 /** Rules of iptables' table raw, with `; ` between them, and a chain of their own. */
-const raw = (rules: string, chain = ''): EarlyRules => ({
+const raw = (rules: string, chain = ''): ForeignRules => ({
   ...{ kind: 'iptables', family: 'ipv4', dialect: 'nft' },
   text: [
     '*raw',
@@ -123,24 +179,15 @@ const raw = (rules: string, chain = ''): EarlyRules => ({
 });
 
 /** The same of a table of nft. */
-const early = (rules: string): EarlyRules => ({
-  ...{ kind: 'nftables', table: 'inet fast' },
-  text: [
-    'table inet fast {',
-    '\tchain early {',
-    '\t\ttype filter hook prerouting priority -300; policy accept;',
-    ...rules.split('; ').map((rule) => `\t\t${rule}`),
-    '\t}',
-    '}\n',
-  ].join('\n'),
-});
+const early = (rules: string): ForeignRules =>
+  nft('fast', `early {; type filter hook prerouting priority -300; policy accept;; ${rules}`);
 
-const find = (rules: EarlyRules) => findUntrackedPackets([rules], assessment);
+const find = (rules: ForeignRules) => findUntrackedPackets([rules], assessment);
 const toVip = 'packets to 10.0.0.50:6443';
 
 const ofApiserver = 'packets from 10.77.0.12:6443';
 
-test.each<[string, EarlyRules, string, boolean]>([
+test.each<[string, ForeignRules, string, boolean]>([
   ['the port', raw('PREROUTING -p tcp -m tcp --dport 6443 -j CT --notrack'), toVip, true],
   ['the port, as it used to be said', raw('OUTPUT -p tcp -m tcp --dport 6443 -j NOTRACK'), toVip, true],
   ['replies', raw('PREROUTING -s 10.77.0.12/32 -p tcp -j CT --notrack'), ofApiserver, true],
@@ -153,6 +200,18 @@ test.each<[string, EarlyRules, string, boolean]>([
     false,
   ],
   ['what may be let pass', raw('PREROUTING -i eth0 -j ACCEPT; PREROUTING -j CT --notrack'), toVip, false],
+  [
+    'what another chain may let pass',
+    raw('PREROUTING -j FAST; FAST -i eth0 -j ACCEPT; PREROUTING -j CT --notrack', 'FAST'),
+    toVip,
+    false,
+  ],
+  [
+    'all, also behind a part',
+    raw('PREROUTING -i eth0 -j CT --notrack; PREROUTING -j CT --notrack'),
+    toVip,
+    true,
+  ],
   ['a range', raw('PREROUTING -p tcp -m multiport --dports 80,6000:7000 -j CT --notrack'), toVip, true],
   ['all that this host sends to itself', raw('OUTPUT -o lo -j CT --notrack'), toVip, false],
   ['a rule of nft', early('tcp dport 6443 counter packets 0 bytes 0 notrack'), toVip, true],
@@ -164,12 +223,16 @@ test.each<[string, EarlyRules, string, boolean]>([
   expect(found?.isSure).toBe(isSure);
 });
 
-test.each<[string, EarlyRules]>([
+test.each<[string, ForeignRules]>([
   ['another protocol', raw('PREROUTING -p udp -m udp --dport 4789 -j CT --notrack')],
   ['another port', raw('PREROUTING -p tcp -m tcp --dport 80 -j CT --notrack')],
   ['what comes back by lo', raw('PREROUTING -i lo -j CT --notrack')],
   ['a helper', raw('PREROUTING -p tcp -m tcp --dport 6443 -j CT --helper ftp')],
   ['a chain that nobody leads to', raw('FAST -j CT --notrack', 'FAST')],
+  [
+    'what another chain lets pass before',
+    raw('PREROUTING -j FAST; FAST -j ACCEPT; PREROUTING -j CT --notrack', 'FAST'),
+  ],
   ['what is let pass before', raw('PREROUTING -p tcp -j ACCEPT; PREROUTING -j CT --notrack')],
   [
     'what goes to a chain that does not come back',
@@ -185,7 +248,7 @@ test.each<[string, EarlyRules]>([
   expect(find(rules)).toEqual([]);
 });
 
-test.each<[string, (rules: string) => EarlyRules, string, string]>([
+test.each<[string, (rules: string) => ForeignRules, string, string]>([
   [
     'iptables-nft -t raw -I ',
     raw,

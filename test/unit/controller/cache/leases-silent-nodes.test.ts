@@ -61,6 +61,20 @@ describe('an address that is taken now', () => {
     ]);
   });
 
+  test.each([
+    [200, 200],
+    [500, 348],
+  ])('names few enough of them to stay small, and waits for all others: of %s %s', (count, named) => {
+    const names = Array.from({ length: count }, (_, at) => `${at}.${'n'.repeat(60)}`);
+    const nodes = names.map((name) => makeNode(name));
+    const reports = names.map((name) => makeReport(name, 19));
+    const silent = makeCache({ nodes, reports, unresponsive: names }).view(nowMs);
+    const absent = listAbsent(silent, null);
+    expect(absent.length).toBe(named);
+    expect(JSON.stringify(absent).length).toBeLessThan(33_000);
+    expect(listUnresponsiveOwners(virtualIp(absent), silent).length).toBe(count - named);
+  });
+
   test('and is being given back names none that may serve it still', () => {
     const leaving = [toUser('apps/a')];
     const heard = [{ node: 'node-2', renewal: 'last' }];
