@@ -29,6 +29,11 @@ describe('the chain of a VIP', () => {
   });
 
   const clusterIp = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
+  const dnat = (match: string, host: number) => {
+    return { head: '-p tcp', tail: `${match}-m tcp -j DNAT --to-destination 10.0.0.${host}:6443` };
+  };
+  const cluster = (total: number, seed: string) =>
+    `-m cluster --cluster-total-nodes ${total} --cluster-local-nodemask 0x00000001 --cluster-hash-seed 0x${seed} `;
   const toClusterIp = { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' };
 
   test.each<[string, Balance, ReturnType<typeof renderRoute>]>([
@@ -41,6 +46,20 @@ describe('the chain of a VIP', () => {
       'cluster-ip: a translation to it, which needs no chance',
       { vip: vip6, route: clusterIp, masquerade: 'own' },
       [toClusterIp],
+    ],
+    [
+      'direct in turn: each rule takes every so many of what gets to it',
+      { ...direct, route: { kind: 'translate', backends: backends.slice(0, 3), method: 'rr' } },
+      [
+        dnat('-m statistic --mode nth --every 3 --packet 0 ', 11),
+        dnat('-m statistic --mode nth --every 2 --packet 0 ', 12),
+        dnat('', 13),
+      ],
+    ],
+    [
+      "direct by the client's address: each rule takes its part of them",
+      { ...direct, route: { kind: 'translate', backends: backends.slice(0, 3), method: 'hash' } },
+      [dnat(cluster(3, '1df384e3'), 11), dnat(cluster(2, '103ed123'), 12), dnat('', 13)],
     ],
     ['passthrough: nothing', passthrough, []],
     ["passthrough with kube-proxy's mark: nothing", { ...passthrough, masquerade: 'kube-mark' }, []],
