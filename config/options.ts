@@ -361,8 +361,7 @@ export const schema = z.object({
     example: 'direct',
   }),
   method: choose('how', ['random', 'rr', 'hash', 'lc'], 'random', {
-    meaning:
-      "who gets new connections: at random, rr in turn, hash by the client's address, lc by the fewest open ones",
+    meaning: 'who gets new connections: at random, rr in turn, hash by client, lc by fewest open ones',
     example: 'rr',
   }),
   proxyMode: choose('how', proxyModes, 'auto', {

@@ -21,7 +21,7 @@ import type { Ruleset } from '../../lib/iptables/rules.ts';
 import type { NftRuleset } from '../../lib/nft/table.ts';
 import { admit, maxEndpoints } from '../endpoints.ts';
 import type { HealthView, Health, Usable } from '../health/usable.ts';
-import { type Route, type Weights, weighWith } from '../../lib/dialect.ts';
+import { type Route, weighWith } from '../../lib/dialect.ts';
 import type { FoundProxyMode } from '../observe/kube-proxy.ts';
 import { serviceChain, kubernetesService } from '../../lib/kube-proxy/read.ts';
 
@@ -262,21 +262,10 @@ function followPath(facts: VipFacts, mode: BalancingMode, path: ProxyPath | null
 function goDirect(facts: VipFacts): Choice | Refusal {
   const { mode, method = 'random', usable, weights } = facts;
   if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
-  if (method !== 'random') {
-    const why = `--method ${method} is set, and ${describeMethod(method, weights)}`;
-    return { reason: nameSource(facts, nameSubstitute(facts, why)), method, ...(weights && { weights }) };
-  }
-  const obstacle = mode === 'direct' ? null : findObstacle(facts);
-  const reason = obstacle?.reason ?? '--mode direct is set';
-  return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
-}
-
-function describeMethod(method: Config['method'], weights?: Weights): string {
-  if (method === 'rr') return 'apiservers get new connections in turn';
-  if (method === 'hash') return 'all new connections of a client go to the same apiserver';
-  return weights === undefined
-    ? 'each apiserver gets as many new connections'
-    : 'apiservers with fewer open connections get more new ones';
+  const obstacle = mode === 'direct' || method !== 'random' ? null : findObstacle(facts);
+  const asked = method === 'random' ? '--mode direct is set' : `--method ${method} is set`;
+  const reason = nameSource(facts, nameSubstitute(facts, obstacle?.reason ?? asked));
+  return { reason, isBypass: obstacle?.isBypass ?? false, method, weights };
 }
 
 /** A forced mode is that mode or passthrough. */
@@ -430,8 +419,8 @@ export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
       ...{ kind: 'translate', backends, affinitySeconds, method, weights },
     }),
     name: (decision) => `${decision.mode} to ${listTargets(decision).join(', ')}`,
-    describe: ({ backends, method, weights }) =>
-      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? methodToChoice[method ?? 'lc'] : 'more of it to apiservers with fewer open connections'}`,
+    describe: ({ backends, method = 'random', weights }) =>
+      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? methodToChoice[method] : 'more of it to apiservers with fewer open connections'}`,
   },
   passthrough: {
     choose: null,

@@ -273,16 +273,21 @@ export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
 }
 
 function translate(vip: Endpoint, target: Route): RuleSpec[] {
-  switch (target.kind) {
-    case 'jump':
-      return [{ head: '', tail: `-j ${target.chain}` }];
-    case 'translate':
-      return typeof target.affinitySeconds === 'number'
-        ? keepPlaces(vip, target, target.affinitySeconds)
-        : toChances(target.backends, weighWith(target.weights)).map((chance) =>
-            translateTo(chance.choice, matchIptablesChance(chance, target.method)),
-          );
-  }
+  if (target.kind === 'jump') return [{ head: '', tail: `-j ${target.chain}` }];
+  const { affinitySeconds } = target;
+  return typeof affinitySeconds === 'number' ? keepPlaces(vip, target, affinitySeconds) : choose(target);
+}
+
+type Translation = Extract<Route, { kind: 'translate' }>;
+
+/** `remember` has a match that keeps the client's place. */
+function choose(
+  { backends, method, weights }: Translation,
+  remember: (backend: Endpoint) => string = () => '',
+): RuleSpec[] {
+  return toChances(backends, weighWith(weights)).map((chance) =>
+    translateTo(chance.choice, matchIptablesChance(chance, method) + remember(chance.choice)),
+  );
 }
 
 /**
@@ -290,21 +295,15 @@ function translate(vip: Endpoint, target: Route): RuleSpec[] {
  * long as a rule names it. Removing a backend deletes its list: when the backend comes back, its clients have another place.
  * The kernel keeps the last 100 clients of a list unless configured otherwise (xt_recent, ip_list_tot).
  */
-function keepPlaces(
-  vip: Endpoint,
-  { backends, method, weights }: Extract<Route, { kind: 'translate' }>,
-  seconds: number,
-): RuleSpec[] {
+function keepPlaces(vip: Endpoint, target: Translation, seconds: number): RuleSpec[] {
   const mask = vip.family === 'ipv6' ? Array(8).fill('ffff').join(':') : '255.255.255.255';
   const recent = (action: string, backend: Endpoint) =>
     `-m recent ${action} --name ${affinityName(vip, backend)} --mask ${mask} --rsource `;
   return [
-    ...backends.map((backend) =>
+    ...target.backends.map((backend) =>
       translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
     ),
-    ...toChances(backends, weighWith(weights)).map((chance) =>
-      translateTo(chance.choice, matchIptablesChance(chance, method) + recent('--set', chance.choice)),
-    ),
+    ...choose(target, (backend) => recent('--set', backend)),
   ];
 }
 
