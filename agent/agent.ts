@@ -64,7 +64,7 @@ export class Agent {
   readonly #serving: ServingKeeper;
   readonly #localClients: LocalClients;
   readonly #notices: NoticeReader;
-  /** Null with the method `random`: then nobody counts. */
+  /** Null without the method `lc`: then nobody counts. */
   readonly #weights: ConnectionWeights | null;
   readonly #duplicateOwners: DuplicateOwners;
   readonly #drain: HostDrain;

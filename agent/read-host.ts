@@ -263,7 +263,7 @@ function gatherFacts(
   const { mode, method } = config;
   const facts = {
     ...{ vip, mode, proxyMode },
-    ...(method === 'random' ? {} : { method, weights: findWeights(vip, usable.value, input) }),
+    ...{ method, weights: method === 'lc' ? findWeights(vip, usable.value, input) : undefined },
     closedSwitch: findClosedSwitch(vip.family, input, config),
     ...findServiceChain(iptables, observation, config.vips),
     virtualServer: toPath(ipvs.server, ipvs.server?.value.backends, config.vips),

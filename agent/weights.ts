@@ -50,12 +50,8 @@ function toUnits(parts: readonly number[]): number[] {
   const byRest = exact
     .map((one, index) => ({ index, rest: one - Math.floor(one) }))
     .toSorted((one, other) => other.rest - one.rest);
-  let missing = total - units.reduce((all, unit) => all + unit, 0);
-  for (const { index } of byRest) {
-    if (missing <= 0) break;
-    units[index] = (units[index] ?? 0) + 1;
-    missing -= 1;
-  }
+  const missing = Math.max(0, total - units.reduce((all, unit) => all + unit, 0));
+  for (const { index } of byRest.slice(0, missing)) units[index] = (units[index] ?? 0) + 1;
   return units;
 }
 
@@ -140,16 +136,15 @@ export class ConnectionWeights implements Partial<LoopObserver> {
 
   /** Why it cannot; null where it can. */
   async #count(vip: Endpoint): Promise<unknown> {
-    const counted = await this.#ports.kernel.countFlows(vip).then(
-      (counts) => ({ counts, problem: null }),
-      (problem: unknown) => ({ counts: null, problem }),
+    const { counts, problem } = await this.#ports.kernel.countFlows(vip).then(
+      (found) => ({ counts: found, problem: null }),
+      (trouble: unknown) => ({ counts: null, problem: trouble }),
     );
     // As it is now: a sync may have come meanwhile.
     const held = this.#held.find((one) => formatEndpoint(one.vip) === formatEndpoint(vip));
-    if (held === undefined) return counted.problem;
-    if (counted.counts === null) this.#change(held, null);
-    else this.#change(held, weighByCounts(held.backends, counted.counts, this.#find(held)));
-    return counted.problem;
+    if (held !== undefined)
+      this.#change(held, counts && weighByCounts(held.backends, counts, this.#find(held)));
+    return problem;
   }
 
   /** Those in force: before the first count, as the process before left them. */

@@ -358,9 +358,9 @@ export const schema = z.object({
     meaning: 'the balancing mode; auto follows kube-proxy',
     example: 'direct',
   }),
-  method: choose('how', ['random', 'lc'], 'random', {
-    meaning: 'who gets new connections: random, or lc, which prefers apiservers with fewer open ones',
-    example: 'lc',
+  method: choose('how', ['random', 'rr', 'hash', 'lc'], 'random', {
+    meaning: 'who gets new connections: at random, rr in turn, hash by client, lc by fewest open ones',
+    example: 'rr',
   }),
   proxyMode: choose('how', proxyModes, 'auto', {
     meaning: "kube-proxy's proxy mode; auto detects it, none means no kube-proxy",

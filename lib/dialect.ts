@@ -22,14 +22,26 @@ export interface Balance {
 export type Route =
   /** Into somebody else's chain of the same table: in iptables only, and not read back. */
   | { readonly kind: 'jump'; readonly chain: string }
-  /** To one of these, each as likely unless weights say otherwise. An empty list leaves them to the VIP's holder. */
+  /** To one of these, by the method. An empty list leaves them to the VIP's holder. */
   | {
       readonly kind: 'translate';
       readonly backends: readonly Endpoint[];
+      readonly method?: Method | undefined;
+      /** Chances that are not the same for all: of no other method than `lc`. */
       readonly weights?: Weights | undefined;
       /** For how long a client that came once goes to the same backend again; not at all when absent or null. */
       readonly affinitySeconds?: number | null;
     };
+
+/** Which backend gets a new connection: any at random, of which `lc` changes the chances, the next in turn, or one for each client's address. */
+export type Method = 'random' | 'rr' | 'hash' | 'lc';
+
+/** The method that the rules of a VIP's chain have, as any tool prints them: `random` for `lc`, and where there is no choice. */
+export function readMethod(rules: readonly string[]): Method {
+  const text = rules.join('\n');
+  if (/ (?:numgen inc|--mode nth) /.test(text)) return 'rr';
+  return / (?:jhash|-m cluster) /.test(text) ? 'hash' : 'random';
+}
 
 /** Backends, by text (see formatEndpoint), to whole numbers above 0: of the sum, the part of new connections that each gets. */
 export type Weights = ReadonlyMap<string, number>;
@@ -84,6 +96,14 @@ export function affinityName(vip: Endpoint, backend: Endpoint): string {
   return `${vipChainName(vip)}-${shorten(formatEndpoint(backend), 8)}`;
 }
 
+/**
+ * What clients' addresses are hashed with for a backend, the same on every host: 32 bits as all tools print them, so the first digit is no
+ * zero. Each backend has its own. So a client's number at a backend stays when others come and go, and most clients keep their backend.
+ */
+export function toHashSeed(backend: Endpoint): string {
+  return `0x1${shorten(formatEndpoint(backend), 7)}`;
+}
+
 function shorten(text: string, digits: number): string {
   return hash('sha256', text).slice(0, digits);
 }
@@ -105,7 +125,8 @@ export function isAboutAny(
 }
 
 /** With what chance a rule takes a connection that gets to it: `weight` of `left`. */
-export interface Chance {
+export interface Chance<T> {
+  readonly choice: T;
   readonly weight: number;
   /** The weight of this rule's choice and of all after it: the last one takes all that is left. */
   readonly left: number;
@@ -117,10 +138,7 @@ export interface Chance {
  * weight 0 is left out: it gets no new connection, and its open ones live, for these rules see only what opens one
  * (docs/adr/0015). Pure.
  */
-export function toChances<T>(
-  choices: readonly T[],
-  weigh: (choice: T) => number = () => 1,
-): (Chance & { readonly choice: T })[] {
+export function toChances<T>(choices: readonly T[], weigh: (choice: T) => number = () => 1): Chance<T>[] {
   const weighed = choices
     .map((choice) => ({ choice, weight: weigh(choice) }))
     .filter(({ weight }) => weight > 0);

@@ -128,8 +128,10 @@ export interface Decision {
   readonly affinitySeconds: number | null;
   /** Where connections end, in whichever mode: empty for passthrough. */
   readonly backends: readonly Endpoint[];
+  /** How each is chosen in the mode direct; at random when left out. */
+  readonly method?: Config['method'];
   /** What new connections each backend gets in the mode direct; left out where it is the same. */
-  readonly weights?: Weights;
+  readonly weights?: Weights | undefined;
 }
 
 /** `1 apiserver`, `3 apiservers`. */

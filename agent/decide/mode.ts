@@ -46,6 +46,7 @@ export function planOffline(config: Config): PlannedState {
       reason: `vipnat read nothing (--offline), and assumes --proxy-mode ${config.proxyMode}`,
       isBypass: false,
       affinitySeconds: null,
+      method: config.method,
       clusterIp: config.clusterIps[vip.family] ?? null,
       backends: config.endpoints.filter(({ family }) => family === vip.family),
     };
@@ -79,7 +80,7 @@ export function planOffline(config: Config): PlannedState {
 }
 
 /** The first mode that is possible by the options: nothing is read, so nothing speaks against it. */
-export function chooseOfflineMode(config: Pick<Config, 'mode' | 'proxyMode'>): BalancingMode {
+export function chooseOfflineMode(config: ModeOptions): BalancingMode {
   const [first = 'passthrough'] = listEligible(config);
   return first;
 }
@@ -235,7 +236,9 @@ function toDecision(
 }
 
 /** That a mode is taken, and what is decided by that. What is left out is as for any mode. */
-interface Choice extends Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'weights'>> {
+interface Choice extends Partial<
+  Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'method' | 'weights'>
+> {
   /** One sentence for a person, without the VIP. */
   readonly reason: string;
 }
@@ -257,20 +260,12 @@ function followPath(facts: VipFacts, mode: BalancingMode, path: ProxyPath | null
 
 /** Straight to the usable apiservers: wherever any is known, for whatever keeps others from kube-proxy's path. Pure. */
 function goDirect(facts: VipFacts): Choice | Refusal {
-  const { mode, method, usable, weights } = facts;
+  const { mode, method = 'random', usable, weights } = facts;
   if (usable.value.length === 0) return { refusal: `no apiserver is known (${usable.seenIn})` };
-  if (method === 'lc')
-    return {
-      reason: nameSource(facts, nameSubstitute(facts, describeLc(facts))),
-      ...(weights && { weights }),
-    };
-  const obstacle = mode === 'direct' ? null : findObstacle(facts);
-  const reason = obstacle?.reason ?? '--mode direct is set';
-  return { reason: nameSource(facts, nameSubstitute(facts, reason)), isBypass: obstacle?.isBypass ?? false };
-}
-
-function describeLc({ weights }: VipFacts): string {
-  return `--method lc is set, and ${weights === undefined ? 'each apiserver gets as many new connections' : 'apiservers with fewer open connections get more new ones'}`;
+  const obstacle = mode === 'direct' || method !== 'random' ? null : findObstacle(facts);
+  const asked = method === 'random' ? '--mode direct is set' : `--method ${method} is set`;
+  const reason = nameSource(facts, nameSubstitute(facts, obstacle?.reason ?? asked));
+  return { reason, isBypass: obstacle?.isBypass ?? false, method, weights };
 }
 
 /** A forced mode is that mode or passthrough. */
@@ -420,13 +415,12 @@ export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
     choose: goDirect,
     follows: null,
     needs: 'endpoints',
-    toRoute: ({ backends, affinitySeconds, weights }) => ({
-      ...{ kind: 'translate', backends, affinitySeconds },
-      ...(weights === undefined ? {} : { weights }),
+    toRoute: ({ backends, affinitySeconds, method, weights }) => ({
+      ...{ kind: 'translate', backends, affinitySeconds, method, weights },
     }),
     name: (decision) => `${decision.mode} to ${listTargets(decision).join(', ')}`,
-    describe: ({ backends, weights }) =>
-      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? 'chosen at random' : 'more of it to apiservers with fewer open connections'}`,
+    describe: ({ backends, method = 'random', weights }) =>
+      `goes directly to ${countApiservers(backends.length)}, ${weights === undefined ? methodToChoice[method] : 'more of it to apiservers with fewer open connections'}`,
   },
   passthrough: {
     choose: null,
@@ -436,6 +430,12 @@ export const modeToEntry: Readonly<Record<BalancingMode, ModeEntry>> = {
     name: ({ mode }) => mode,
     describe: () => 'stays with the VIP holder',
   },
+};
+
+/** Who gets a connection, where shares are the same. */
+const methodToChoice: Readonly<Record<Config['method'], string>> = {
+  ...{ random: 'chosen at random', lc: 'chosen at random' },
+  ...{ rr: 'in turn', hash: "chosen by the client's address" },
 };
 
 /** With their shares of new connections where these differ. */
@@ -450,14 +450,14 @@ function listTargets(decision: Decision): string[] {
 /** One after the other, as in the table. */
 export const modes = Object.keys(modeToEntry) as readonly BalancingMode[];
 
-/** What the choice of modes depends on; without a method, each apiserver is as likely. */
-type ModeOptions = Pick<Config, 'mode' | 'proxyMode'> & Partial<Pick<Config, 'method'>>;
+/** What the choice of modes depends on. */
+type ModeOptions = Pick<Config, 'mode' | 'proxyMode' | 'method'>;
 
 /** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */
 function listEligible({ mode, proxyMode, method }: ModeOptions): readonly BalancingMode[] {
   if (mode !== 'auto') return [mode];
   // Where kube-proxy's rules lead, kube-proxy chooses.
-  if (method === 'lc') return ['direct', 'passthrough'];
+  if (method !== 'random') return ['direct', 'passthrough'];
   return modes.filter((mode) => [null, proxyMode].includes(modeToEntry[mode].follows));
 }
 

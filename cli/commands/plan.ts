@@ -203,10 +203,12 @@ function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>
 
 type Need = NonNullable<ModeEntry['needs']>;
 
-/** Which choice of the user's asks for what: a forced mode for its own, else the proxy mode for the mode it leads to. */
-function explainNeed({ mode, proxyMode }: Config): { name: string; needs: Need | null } {
-  const { needs } = modeToEntry[chooseOfflineMode({ mode, proxyMode })];
+/** Which choice of the user's asks for what: a forced mode or a method for its own, else the proxy mode for the mode it leads to. */
+function explainNeed(config: Config): { name: string; needs: Need | null } {
+  const { mode, method, proxyMode } = config;
+  const { needs } = modeToEntry[chooseOfflineMode(config)];
   if (mode !== 'auto') return { name: mode, needs };
+  if (method !== 'random') return { name: `the method ${method}`, needs };
   return { name: proxyMode === 'none' ? 'balancing without kube-proxy' : proxyMode, needs };
 }
 

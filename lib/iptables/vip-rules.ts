@@ -15,6 +15,9 @@ import {
   type InstalledBalance,
   vipChainName,
   readWeights,
+  readMethod,
+  toHashSeed,
+  type Method,
   type Balance,
   areIntact,
   isAboutAny,
@@ -48,7 +51,8 @@ export function readIptablesInstalled(nat: Table | undefined, vip: Endpoint): In
   const parts = options.slice(-backends.length).map((option) => Number(option.get('--probability') ?? 1));
   const weights = readWeights(backends, parts);
   const masquerades = ['own', 'kube-mark'] as const;
-  const route = { kind: 'translate', backends, weights, affinitySeconds } as const;
+  const method = readMethod(seen);
+  const route = { kind: 'translate', backends, method, weights, affinitySeconds } as const;
   const isOwn = masquerades.some((masquerade) =>
     areWritten(vipChainName(vip), renderRoute({ vip, masquerade, route }), seen),
   );
@@ -269,38 +273,37 @@ export function renderRoute({ vip, route, masquerade }: Balance): RuleSpec[] {
 }
 
 function translate(vip: Endpoint, target: Route): RuleSpec[] {
-  switch (target.kind) {
-    case 'jump':
-      return [{ head: '', tail: `-j ${target.chain}` }];
-    case 'translate':
-      return typeof target.affinitySeconds === 'number'
-        ? keepPlaces(vip, target, target.affinitySeconds)
-        : toChances(target.backends, weighWith(target.weights)).map(({ choice, ...chance }) =>
-            translateTo(choice, matchIptablesChance(chance)),
-          );
-  }
+  if (target.kind === 'jump') return [{ head: '', tail: `-j ${target.chain}` }];
+  const { affinitySeconds } = target;
+  return typeof affinitySeconds === 'number' ? keepPlaces(vip, target, affinitySeconds) : choose(target);
+}
+
+type Translation = Extract<Route, { kind: 'translate' }>;
+
+/** `remember` has a match that keeps the client's place. */
+function choose(
+  { backends, method, weights }: Translation,
+  remember: (backend: Endpoint) => string = () => '',
+): RuleSpec[] {
+  return toChances(backends, weighWith(weights)).map((chance) =>
+    translateTo(chance.choice, matchIptablesChance(chance, method) + remember(chance.choice)),
+  );
 }
 
 /**
- * A client on a backend's list goes there again; a client on none is put on one at random. A list exists as
+ * A client on a backend's list goes there again; a client on none is put on one by the method. A list exists as
  * long as a rule names it. Removing a backend deletes its list: when the backend comes back, its clients have another place.
  * The kernel keeps the last 100 clients of a list unless configured otherwise (xt_recent, ip_list_tot).
  */
-function keepPlaces(
-  vip: Endpoint,
-  { backends, weights }: Extract<Route, { kind: 'translate' }>,
-  seconds: number,
-): RuleSpec[] {
+function keepPlaces(vip: Endpoint, target: Translation, seconds: number): RuleSpec[] {
   const mask = vip.family === 'ipv6' ? Array(8).fill('ffff').join(':') : '255.255.255.255';
   const recent = (action: string, backend: Endpoint) =>
     `-m recent ${action} --name ${affinityName(vip, backend)} --mask ${mask} --rsource `;
   return [
-    ...backends.map((backend) =>
+    ...target.backends.map((backend) =>
       translateTo(backend, recent(`--update --seconds ${seconds} --reap`, backend)),
     ),
-    ...toChances(backends, weighWith(weights)).map(({ choice, ...chance }) =>
-      translateTo(choice, matchIptablesChance(chance) + recent('--set', choice)),
-    ),
+    ...choose(target, (backend) => recent('--set', backend)),
   ];
 }
 
@@ -309,8 +312,14 @@ function translateTo(endpoint: Endpoint, matches = ''): RuleSpec {
   return { head: '-p tcp', tail: `${matches}-m tcp -j DNAT --to-destination ${formatEndpoint(endpoint)}` };
 }
 
-/** The match of a rule that takes connections at random, with a space behind it; nothing for one that takes all. */
-export function matchIptablesChance({ weight, left }: Chance): string {
+/**
+ * The match of a rule that takes its part of the connections, with a space behind it; nothing for one that takes all. In turn, each rule
+ * counts what gets to it, see matchNftChance. By the client's address: the kernel's module xt_cluster, which knows 32 backends at most.
+ */
+export function matchIptablesChance({ choice, weight, left }: Chance<Endpoint>, method?: Method): string {
   if (weight === left) return '';
+  if (method === 'rr') return `-m statistic --mode nth --every ${left} --packet 0 `;
+  if (method === 'hash')
+    return `-m cluster --cluster-total-nodes ${left} --cluster-local-nodemask 0x00000001 --cluster-hash-seed ${toHashSeed(choice)} `;
   return `-m statistic --mode random --probability ${(weight / left).toFixed(10)} `;
 }

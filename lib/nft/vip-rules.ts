@@ -17,6 +17,9 @@ import {
   type InstalledBalance,
   vipChainName,
   readWeights,
+  readMethod,
+  toHashSeed,
+  type Method,
   areIntact,
   isAboutAny,
   readEndpoint,
@@ -45,9 +48,9 @@ export function readNftInstalled(table: NftTable | null, vip: Endpoint): Install
   const affinitySeconds = readTimeout(table, name);
   // The rules that choose come last, one for each backend.
   const weights = readWeights(backends, seen.rules.slice(-backends.length).map(readPart));
-  const written = renderNftTable(vip.family, [
-    { vip, masquerade: 'own', backends, affinitySeconds, weights },
-  ]);
+  const method = readMethod(seen.rules);
+  const balance = { vip, masquerade: 'own', backends, method, weights, affinitySeconds } as const;
+  const written = renderNftTable(vip.family, [balance]);
   const isOwn = areIntact(written?.chains.get(name)?.rules ?? [], seen.rules, nftLanguage);
   if (!isOwn || backends.length === 0) return null;
   return { backends, affinitySeconds, ...(weights === undefined ? {} : { weights }) };
@@ -151,7 +154,7 @@ function render(name: string, rules: readonly string[]): readonly string[] | nul
  * whoever holds the VIP.
  */
 export type TableBalance = Pick<Balance, 'vip' | 'masquerade' | 'apiservers'> &
-  Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'weights'> &
+  Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'method' | 'weights'> &
   Pick<InstalledBalance, 'affinitySeconds'>;
 
 /** Before iptables' filter chains at 0. */
@@ -164,8 +167,8 @@ const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
 export function toTableBalance({ vip, masquerade, route, apiservers }: Balance): TableBalance {
   const common = { vip, masquerade, apiservers };
   if (route.kind === 'jump') return { ...common, backends: [], affinitySeconds: null };
-  const { backends, weights, affinitySeconds = null } = route;
-  return { ...common, backends, weights, affinitySeconds };
+  const { backends, method, weights, affinitySeconds = null } = route;
+  return { ...common, backends, method, weights, affinitySeconds };
 }
 
 /** One family's table, as it shall be; null for no VIPs. Pure. */
@@ -235,11 +238,11 @@ function toChain(name: string, hooked: string | null, rules: readonly string[]):
   };
 }
 
-/** Clients whose place is kept first; all others at random. */
+/** Clients whose place is kept first; all others by the method. */
 function translate(balance: TableBalance): string[] {
   const { vip, affinitySeconds } = balance;
   // Also where a set is full, which ends a rule that would add to it.
-  const anywhere = chooseByChance(balance, (backend) => `dnat ${ip(vip)} to ${formatEndpoint(backend)}`);
+  const anywhere = choose(balance, (backend) => `dnat ${ip(vip)} to ${formatEndpoint(backend)}`);
   return affinitySeconds === null ? anywhere : [...keepPlaces(balance), ...anywhere];
 }
 
@@ -247,13 +250,13 @@ function translate(balance: TableBalance): string[] {
  * A rule for each backend, not one rule with a map. A packet that is in the old chain while a new one takes
  * its place would find the old map empty, and skip vipnat's rules (Linux 6.18).
  */
-function chooseByChance({ backends, weights }: TableBalance, act: (backend: Endpoint) => string): string[] {
+function choose({ backends, method, weights }: TableBalance, act: (backend: Endpoint) => string): string[] {
   return toChances(backends, weighWith(weights)).map(
-    ({ choice, ...chance }) => `meta l4proto tcp ${matchNftChance(chance)}${act(choice)}`,
+    (chance) => `meta l4proto tcp ${matchNftChance(chance, method)}${act(chance.choice)}`,
   );
 }
 
-/** A client in a backend's set goes there again; a client in none is put into one at random. */
+/** A client in a backend's set goes there again; a client in none is put into one by the method. */
 function keepPlaces(balance: TableBalance): string[] {
   const { vip, backends } = balance;
   const source = `${ip(vip)} saddr`;
@@ -263,7 +266,7 @@ function keepPlaces(balance: TableBalance): string[] {
     ...backends.map(
       (backend) => `meta l4proto tcp ${source} @${affinityName(vip, backend)} ${enter(backend)}`,
     ),
-    ...chooseByChance(balance, enter),
+    ...choose(balance, enter),
   ];
 }
 
@@ -305,8 +308,12 @@ function readVip(text: string): Endpoint | null {
   return readEndpoint(address, port);
 }
 
-/** The match of a rule that takes connections at random, with a space behind it, as nft prints it; nothing for one that takes all. */
-export function matchNftChance({ weight, left }: Chance): string {
+/**
+ * The match of a rule that takes its part of the connections, with a space behind it, as nft prints it; nothing for one that takes all. In
+ * turn, each rule counts what gets to it: of three, the first takes every third, and the second every other one of the rest.
+ */
+export function matchNftChance({ choice, weight, left }: Chance<Endpoint>, method?: Method): string {
   if (weight === left) return '';
-  return `numgen random mod ${left} ${weight === 1 ? '0' : `< ${weight}`} `;
+  if (method === 'hash') return `jhash ${ip(choice)} saddr mod ${left} seed ${toHashSeed(choice)} 0 `;
+  return `numgen ${method === 'rr' ? 'inc' : 'random'} mod ${left} ${weight === 1 ? '0' : `< ${weight}`} `;
 }

@@ -74,11 +74,15 @@ describeKernels((subject) => {
         masquerade: 'none',
       };
 
-      test('are in sync once they are written (I7), and say whom they send connections to', async () => {
-        await write(dialect, family, [balance, other]);
-        expect(await planFor(dialect, family, [balance, other])).toEqual(inSync);
-        const backends = balance.route.kind === 'translate' ? balance.route.backends : [];
-        expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
+      test('are in sync once they are written (I7), whatever the method, and say whom they send connections to', async () => {
+        if (balance.route.kind !== 'translate') throw new Error('it translates');
+        for (const method of ['random', 'rr', 'hash'] as const) {
+          const wanted = [{ ...balance, route: { ...balance.route, method } }, other];
+          await write(dialect, family, wanted);
+          expect(await planFor(dialect, family, wanted)).toEqual(inSync);
+          const { backends } = balance.route;
+          expect(await readBack(dialect, balance)).toEqual({ backends, affinitySeconds: seconds });
+        }
       });
 
       test('have other weights in the kernel, which are read back, and equal ones again', async () => {

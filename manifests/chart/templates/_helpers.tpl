@@ -141,8 +141,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- include "vipnat.check" (list . (printf "options.%s" $name) "^((2[0-9]|[3-9][0-9]|[1-9][0-9]{2,3})([.][0-9]{1,3})?ms|10000ms|0[.](0[2-9]|[1-9])[0-9]{0,2}s|[1-9]([.][0-9]{1,3})?s|10s)$" "a duration such as 250ms or 1.5s, from 20ms to 10s") -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq (toString $options.method) "lc") (has $options.mode (list "service-chain" "cluster-ip")) -}}
-{{- fail (printf "options.method=lc needs options.mode=direct or auto: with %s, kube-proxy chooses" $options.mode) -}}
+{{- if and (has (toString $options.method) (list "rr" "hash" "lc")) (has $options.mode (list "service-chain" "cluster-ip")) -}}
+{{- fail (printf "options.method=%s needs options.mode=direct or auto: with %s, kube-proxy chooses" $options.method $options.mode) -}}
 {{- end -}}
 {{- $names := dict -}}
 {{- range $name, $usual := dict "caFile" "" "kubeconfig" "" "runDir" "/run/vipnat" "stateDir" "/var/lib/vipnat" -}}

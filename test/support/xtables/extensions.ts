@@ -23,6 +23,7 @@ export const matchToOptions = toOptions({
   tcp: `${ports} --tcp-flags=2 --syn`,
   udp: ports,
   statistic: '--mode=1 --probability=1 --every=1 --packet=1',
+  cluster: '--cluster-local-nodemask=1 --cluster-total-nodes=1 --cluster-hash-seed=1',
   conntrack: tracked,
   state: '--state=1',
   mark: '--mark=1',

@@ -274,6 +274,9 @@ describe('what is wrong with a command line is told, all in one go', () => {
       [`${offline} --proxy-mode none`]: `balancing without kube-proxy needs ${endpoints}`,
       [`${offline} --proxy-mode none --endpoints 10.0.0.11:6443`]: [],
       [`${offline} --proxy-mode iptables --mode direct`]: `direct needs ${endpoints}`,
+      [`${offline} --proxy-mode iptables --method lc`]: `the method lc needs ${endpoints}`,
+      [`${offline} --proxy-mode ipvs --method rr`]: `the method rr needs ${endpoints}`,
+      [`${offline} --proxy-mode ipvs --method hash --endpoints 10.0.0.11:6443`]: [],
       [`${offline} --proxy-mode ipvs --mode cluster-ip`]: `cluster-ip needs ${clusterIp}`,
       [`${offline} --proxy-mode ipvs --mode direct --endpoints 10.0.0.11:6443`]: [],
       [`${offline} --vip fd00::50 --proxy-mode ipvs --cluster-ip 10.96.0.1`]:

@@ -91,7 +91,6 @@ test.each([
   expect(await read(line)).toMatchObject({ problems: [], config });
 });
 
-const lc = 'cannot be had with the mode';
 const family = 'is IPv6, but no virtual IP is. Add an IPv6 virtual IP';
 
 test.each<[line: string, ...problems: string[]]>([
@@ -109,9 +108,12 @@ test.each<[line: string, ...problems: string[]]>([
     '--vip 10.0.0.50:8443 --endpoints 10.0.0.50:6443',
     "--endpoints 10.0.0.50:6443 is at a virtual IP: connections would run in a loop. Give the apiservers' own addresses",
   ],
-  ...['service-chain', 'cluster-ip'].map((mode): [string, string] => [
-    `--vip 10.0.0.50 --method lc --mode ${mode}`,
-    `--method lc ${lc} ${mode}, where kube-proxy chooses. Leave out the mode, or give direct`,
+  ...['lc', 'rr', 'hash'].flatMap((method): [string, ...string[]][] => [
+    ...['service-chain', 'cluster-ip'].map((mode): [string, string] => [
+      `--vip 10.0.0.50 --method ${method} --mode ${mode}`,
+      `--method ${method} cannot be had with the mode ${mode}, where kube-proxy chooses. Leave out the mode, or give direct`,
+    ]),
+    ...['auto', 'direct'].map((mode): [string] => [`--vip 10.0.0.50 --method ${method} --mode ${mode}`]),
   ]),
   ...['cluster-ip ipvs', 'service-chain iptables'].flatMap((pair): [string, ...string[]][] => {
     const [mode = '', needed = ''] = pair.split(' ');
@@ -128,8 +130,6 @@ test.each<[line: string, ...problems: string[]]>([
     '--vip 10.0.0.50 --mode service-chain --iptables none',
     '--mode service-chain leads to a chain of iptables, and --iptables is none. Leave out the mode',
   ],
-  ['--vip 10.0.0.50 --method lc --mode auto'],
-  ['--vip 10.0.0.50 --method lc --mode direct'],
   [
     '--vip 10.96.0.1 --cluster-ip 10.96.0.1',
     '--cluster-ip 10.96.0.1 is a virtual IP. Give the ClusterIP of default/kubernetes',

@@ -20,6 +20,7 @@ export function makeTableBalances(random: Random, family: Family): TableBalance[
   return vips.map((vip) => {
     const backends = sortEndpoints(random.list(5, () => makeEndpoint(random, family)));
     const affinitySeconds = random.chance(40) && backends.length > 0 ? 1 + random.below(86_400) : null;
-    return { vip, backends, affinitySeconds, masquerade: 'own' };
+    const method = random.pick(['random', 'rr', 'hash'] as const);
+    return { vip, backends, method, affinitySeconds, masquerade: 'own' };
   });
 }

@@ -199,9 +199,18 @@ describe('planning for a host that is not looked at', () => {
     },
   );
 
-  test('a forced way comes before what kube-proxy does', () => {
-    const endpoints = [toEndpoint('172.16.64.11:6443')];
-    expect(planOffline({ ...config, mode: 'direct', endpoints }).decisions[0]?.mode).toBe('direct');
+  test.each<[Partial<Config>, string]>([
+    [{ mode: 'direct' }, '--mode random '],
+    [{ method: 'lc' }, '--mode random '],
+    [{ method: 'rr', proxyMode: 'ipvs' }, '--mode nth '],
+    [{ method: 'hash' }, '--cluster-total-nodes 2 '],
+    [{ method: 'rr', iptables: 'none' }, ' numgen inc mod 2 '],
+    [{ method: 'hash', proxyMode: 'nftables' }, ' jhash ip saddr mod 2 '],
+  ])('a forced way or a method comes before what kube-proxy does: %j', (parts, rule) => {
+    const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443'].map(toEndpoint);
+    const { decisions, plan } = planOffline({ ...config, ...parts, endpoints });
+    expect(decisions).toMatchObject([{ mode: 'direct' }]);
+    expect(plan.transactions[0]?.input).toContain(rule);
   });
 
   test('each family of the VIPs gets its transaction, in the backend asked for', () => {

@@ -1,7 +1,6 @@
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { type Balance, vipChainName } from '../../../../lib/dialect.ts';
 import { renderTables, renderRoute } from '../../../../lib/iptables/vip-rules.ts';
-import { formatEndpoint } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
 
 const vip = toEndpoint('10.0.0.50:6443');
@@ -15,20 +14,12 @@ const namesOf = (balances: readonly Balance[], table: 'nat' | 'filter') => [
 ];
 
 describe('the chain of a VIP', () => {
-  test('direct: each backend is as likely as the others, and the last takes what is left', () => {
-    const rules = renderRoute(direct);
-    const targets = rules.map(({ tail }) => /--to-destination (.*)/.exec(tail)?.[1]);
-    expect(targets).toEqual(backends.map(formatEndpoint));
-    let left = 1;
-    for (const { tail } of rules) {
-      const chance = Number(/--probability (\S+)/.exec(tail)?.[1] ?? 1);
-      expect(left * chance).toBeCloseTo(1 / backends.length, 8);
-      left -= left * chance;
-    }
-    expect(left).toBeCloseTo(0, 8);
-  });
-
   const clusterIp = { kind: 'translate', backends: [toEndpoint('[fd00:96::1]:443')] } as const;
+  const dnat = (match: string, host: number) => {
+    return { head: '-p tcp', tail: `${match}-m tcp -j DNAT --to-destination 10.0.0.${host}:6443` };
+  };
+  const cluster = (total: number, seed: string) =>
+    `-m cluster --cluster-total-nodes ${total} --cluster-local-nodemask 0x00000001 --cluster-hash-seed 0x${seed} `;
   const toClusterIp = { head: '-p tcp', tail: '-m tcp -j DNAT --to-destination [fd00:96::1]:443' };
 
   test.each<[string, Balance, ReturnType<typeof renderRoute>]>([
@@ -41,6 +32,25 @@ describe('the chain of a VIP', () => {
       'cluster-ip: a translation to it, which needs no chance',
       { vip: vip6, route: clusterIp, masquerade: 'own' },
       [toClusterIp],
+    ],
+    [
+      'direct: as likely as the others, and the last takes what is left (property/chances proves shares)',
+      { ...direct, route: { kind: 'translate', backends: backends.slice(1, 3) } },
+      [dnat('-m statistic --mode random --probability 0.5000000000 ', 12), dnat('', 13)],
+    ],
+    [
+      'direct in turn: each rule takes every so many of what gets to it',
+      { ...direct, route: { kind: 'translate', backends: backends.slice(0, 3), method: 'rr' } },
+      [
+        dnat('-m statistic --mode nth --every 3 --packet 0 ', 11),
+        dnat('-m statistic --mode nth --every 2 --packet 0 ', 12),
+        dnat('', 13),
+      ],
+    ],
+    [
+      "direct by the client's address: each rule takes its part of them",
+      { ...direct, route: { kind: 'translate', backends: backends.slice(0, 3), method: 'hash' } },
+      [dnat(cluster(3, '1df384e3'), 11), dnat(cluster(2, '103ed123'), 12), dnat('', 13)],
     ],
     ['passthrough: nothing', passthrough, []],
     ["passthrough with kube-proxy's mark: nothing", { ...passthrough, masquerade: 'kube-mark' }, []],

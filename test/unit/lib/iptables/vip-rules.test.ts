@@ -7,7 +7,8 @@ import { describe, test, expect } from '@jest/globals';
 const vip = toEndpoint('[fd00::50]:6443');
 const chain = vipChainName(vip);
 const backends = ['[fd00::11]:6443', '[fd00::12]:6443', '[fd00::13]:6443'].map(toEndpoint);
-const direct: Balance = { vip, route: { kind: 'translate', backends }, masquerade: 'own' };
+const route = { kind: 'translate', backends } as const;
+const direct: Balance = { vip, route, masquerade: 'own' };
 
 /** A chain as the tools print it after it was written. */
 function print(balance: Balance): string[] {
@@ -23,6 +24,15 @@ const readBack = (rules: readonly string[]) => readIptablesInstalled(new Map([[c
 describe('what an agent that is gone balanced over', () => {
   test.each(['own', 'kube-mark', 'none'] as const)('is read from its rules: masquerade %s', (masquerade) => {
     expect(readBack(print({ ...direct, masquerade }))).toEqual({ backends, affinitySeconds: null });
+  });
+
+  test.each(
+    [null, 60].flatMap((affinitySeconds) =>
+      (['random', 'rr', 'hash'] as const).map((method) => ({ method, affinitySeconds })),
+    ),
+  )('is read from its rules: %j', ({ method, affinitySeconds }) => {
+    const rules = print({ ...direct, route: { ...route, method, affinitySeconds } });
+    expect(readBack(rules)).toEqual({ backends, affinitySeconds });
   });
 
   test.each<[string, Balance['route']]>([

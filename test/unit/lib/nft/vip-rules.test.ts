@@ -1,4 +1,9 @@
-import { type TableBalance, renderNftTable, printNftTable } from '../../../../lib/nft/vip-rules.ts';
+import {
+  type TableBalance,
+  renderNftTable,
+  printNftTable,
+  readNftInstalled,
+} from '../../../../lib/nft/vip-rules.ts';
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import type { Family } from '../../../../lib/net.ts';
 import { describe, test, expect } from '@jest/globals';
@@ -54,11 +59,26 @@ describe('an nftables table', () => {
     expect(chains.get('output')?.slice(1)).toEqual(jumps);
   });
 
-  test('chooses among the backends by chance, each with its own port', () => {
-    expect(chainsOf(toScript('ipv4', [one])).get(vipChainName(one.vip))).toEqual([
-      'meta l4proto tcp numgen random mod 2 0 dnat ip to 10.0.0.11:6443',
-      'meta l4proto tcp dnat ip to 10.0.0.12:8443',
-    ]);
+  test.each<[string, TableBalance, string]>([
+    ['by chance', one, 'numgen random mod 2 0 dnat ip to 10.0.0.11:6443'],
+    ['in turn', { ...one, method: 'rr' }, 'numgen inc mod 2 0 dnat ip to 10.0.0.11:6443'],
+    [
+      "by the client's address",
+      { ...one, method: 'hash' },
+      'jhash ip saddr mod 2 seed 0x1df384e3 0 dnat ip to 10.0.0.11:6443',
+    ],
+    [
+      'by an address of IPv6',
+      { ...six, method: 'hash', backends: ['[fd00::11]:6443', '[fd00::12]:8443'].map(toEndpoint) },
+      'jhash ip6 saddr mod 2 seed 0x1f027e21 0 dnat ip6 to [fd00::11]:6443',
+    ],
+  ])('chooses among the backends %s, each with its own port, and whom is read back', (_, balance, first) => {
+    const { family } = balance.vip;
+    const rules = chainsOf(toScript(family, [balance])).get(vipChainName(balance.vip));
+    const last = family === 'ipv6' ? 'ip6 to [fd00::12]:8443' : 'ip to 10.0.0.12:8443';
+    expect(rules).toEqual([first, `dnat ${last}`].map((rule) => `meta l4proto tcp ${rule}`));
+    const installed = readNftInstalled(renderNftTable(family, [balance]), balance.vip);
+    expect(installed).toEqual({ backends: balance.backends, affinitySeconds: null });
   });
 
   test('comes before the chains of kube-proxy and iptables', () => {
