@@ -2,7 +2,7 @@ import type { NodeLab } from '../../../../tools/lab/nodes/node-lab.ts';
 import { describe, beforeAll, afterAll, test, expect } from '@jest/globals';
 import { serveDockerImage } from '../../../../tools/lab/nodes/registry.ts';
 import { waitForAddress } from '../../../../tools/lab/services/web.ts';
-import { servicesNamespace, waitForServices } from '../../../../tools/lab/services/install.ts';
+import { printServices, servicesNamespace, waitForServices } from '../../../../tools/lab/services/install.ts';
 import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
 /** Its pods are there, and ready, long before. */
@@ -100,11 +100,9 @@ export function testGatedDeployment(lab: () => NodeLab): void {
   });
 }
 
+/** The manifest gives the name to the controllers, and to the policy that says what they may write. */
 async function addGate(lab: NodeLab): Promise<void> {
-  const path = '/spec/template/spec/containers/0/args/-';
-  const patch = JSON.stringify([{ op: 'add', path, value: `--gate=${gate}` }]);
-  const words = ['--namespace', servicesNamespace, '--type=json', '--patch', patch];
-  await lab.ask(['patch', 'deployment', 'vipnat-controller', ...words]);
+  await lab.apply(await printServices(lab, '--gate', gate));
   await waitForServices(lab);
 }
 
