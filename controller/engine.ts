@@ -255,28 +255,24 @@ export class Engine {
     if (step.does === 'write') return await this.#write(key, step, { view, failures });
     this.#refusals.delete(text);
     if (this.#isConflicting(key, view)) return { kind: 'again', afterMs: forgottenMs };
-    return this.#noteWait(key, step, view);
+    return this.#noteWait(text, step, view);
   }
 
   #readWaitedMs(key: StepKey, text: string): number {
+    const [life, now] = [toLife(this.#getKind(key), key, this.#view), this.#options.clock.now()];
     const known = this.#waitsSince.get(text);
-    return known?.life === toLife(this.#getKind(key), key, this.#view)
-      ? this.#options.clock.now() - known.sinceMs
-      : 0;
+    const since = known?.life === life ? known : { life, sinceMs: now };
+    this.#waitsSince.set(text, since);
+    return now - since.sinceMs;
   }
 
-  /** Time runs while a key waits until a date. */
-  #noteWait(key: StepKey, step: Exclude<Step, WriteStep>, { nowMs, waitedMs }: ClusterView): TurnResult {
-    const text = formatKey(key);
-    if (step.does === 'wait') this.#waits.set(text, step);
-    if (step.does === 'nothing' || step.untilMs === null) {
+  #noteWait(text: string, step: Exclude<Step, WriteStep>, { nowMs }: ClusterView): TurnResult {
+    if (step.does === 'nothing') {
       this.#waitsSince.delete(text);
       return { kind: 'done' };
     }
-    this.#waitsSince.set(text, {
-      life: toLife(this.#getKind(key), key, this.#view),
-      sinceMs: this.#options.clock.now() - waitedMs,
-    });
+    this.#waits.set(text, step);
+    if (step.untilMs === null) return { kind: 'done' };
     return { kind: 'again', afterMs: Math.min(Math.max(0, step.untilMs - nowMs), maxWaitMs) };
   }
 

@@ -53,8 +53,8 @@ export class EarlyEndpoints {
   readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
   /** Services with pods that get connections by the early word alone, to the versions of their slices; or with ones that end by it, to none. */
   readonly #waiting = new Map<string, readonly string[]>();
-  /** The same of those that end, and of those that start: the controller waits until nodes report it. */
-  readonly #reported = new Map<string, readonly string[]>();
+  /** The same of those that end: the controller times how long nodes take to report it. */
+  readonly #ending = new Map<string, readonly string[]>();
   #isFollowing = false;
   /** Whether no controller leads, which would take back what it has said. */
   isControllerAway = false;
@@ -64,9 +64,9 @@ export class EarlyEndpoints {
     return [...this.#waiting.keys()];
   }
 
-  /** Versions of early slices with pods that get connections by the early word alone, or end or start by it. */
+  /** Versions of early slices with pods that get connections by the early word alone, or end by it. */
   get awaited(): readonly string[] {
-    return [...this.#waiting.values(), ...this.#reported.values()].flat();
+    return [...this.#waiting.values(), ...this.#ending.values()].flat();
   }
 
   /** All kinds were listed: from now on, a pod that Kubernetes' slices do not have can be newer than they are. */
@@ -83,15 +83,11 @@ export class EarlyEndpoints {
       const [address = '', pod] = [endpoint.addresses[0], toPodNumber(endpoint.targetRef)];
       pods.set(key, before?.get(key) ?? { address, pod, isListed: !this.#isFollowing, wasReady: false });
     }
+    this.#ending.set(service, listVersions(early, isTakenOut));
     this.#serviceToPods.set(service, pods);
-    for (const slice of slices) this.takeSlice(service, slice);
-    const isNew = (one: EarlyEndpoint) => isStarting(one) && pods.get(describePod(one))?.wasReady === false;
-    this.#reported.set(
-      service,
-      listVersions(early, (one) => isTakenOut(one) || isNew(one)),
-    );
-    const memories = [this.#serviceToPods, this.#waiting, this.#reported];
+    const memories = [this.#serviceToPods, this.#waiting, this.#ending];
     if (pods.size === 0) for (const memory of memories) memory.delete(service);
+    for (const slice of slices) this.takeSlice(service, slice);
   }
 
   /** Takes one of Kubernetes' slices, each as it comes: what it said a moment ago counts, too. */
@@ -166,11 +162,6 @@ function isMeant({ conditions, nodeName }: EarlyEndpoint, node: string): boolean
 /** What Kubernetes' slices say of a pod. */
 function listOwn({ address, pod }: PodMemory, endpoints: ReadonlyMap<string, Endpoint[]>): Endpoint[] {
   return endpoints.get(address)?.filter((one) => isSamePod(one, pod)) ?? [];
-}
-
-/** Its containers are not ready: nobody sends it connections, and its gate waits until all know it. */
-function isStarting({ conditions }: EarlyEndpoint): boolean {
-  return conditions?.ready === false && conditions.serving === false && conditions.terminating !== true;
 }
 
 /** Where a Service publishes pods that are not ready, one that ends is ready, too: Kubernetes says the same. */

@@ -112,8 +112,8 @@ function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterV
 }
 
 /**
- * The first version of an early EndpointSlice that has an endpoint as it is: ready, if it is; for its own node, it is enough that it serves. Null
- * where none has.
+ * The first version of an early EndpointSlice that has an endpoint as it is, and ready: for its own node, it is enough that it serves. Null where
+ * none has.
  */
 export function findSince(
   { ready, address, pod: { uid }, ...group }: WantedEndpoint,
@@ -121,14 +121,15 @@ export function findSince(
   view: ClusterView,
   isForOwnNode = false,
 ): string | null {
-  const slices = [...(view.uidToSlices.get(uid) ?? [])].flatMap((key) => view.earlySlices.get(key) ?? []);
+  const keys = ready ? [...(view.uidToSlices.get(uid) ?? [])] : [];
+  const slices = keys.flatMap((key) => view.earlySlices.get(key) ?? []);
   const own = slices.filter((one) => isOf(one, service) && readGroupText(one) === toGroupText(group));
   for (const slice of own) {
     const found = slice.endpoints?.find(
       ({ addresses, targetRef, conditions }) =>
         targetRef?.uid === uid &&
         addresses[0] === address &&
-        (conditions?.ready === true || !ready || (isForOwnNode && isPrepared(conditions))),
+        (conditions?.ready === true || (isForOwnNode && isPrepared(conditions))),
     );
     if (found !== undefined) return readSince(view, slice, found);
   }

@@ -10,14 +10,7 @@ import {
 import { type NodesState, readSince, listChangedEndpoints } from '../cache/nodes.ts';
 import type { Clock, Cancel } from '../../lib/clock.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
-import {
-  listClosedGates,
-  listGates,
-  readPodWeight,
-  areForeignGatesOpen,
-  isServing,
-  type Pod,
-} from '../../lib/api/endpoints.ts';
+import { listClosedGates, listGates, readPodWeight, isServing, type Pod } from '../../lib/api/endpoints.ts';
 import { type DeviceBalancer, listAll, listBoth, listServed } from '../cache/known.ts';
 import { isNodeReady } from '../../lib/api/node.ts';
 import type { ClusterView } from '../cache/cache.ts';
@@ -92,17 +85,15 @@ const aliveMs = 40_000;
 /**
  * The next step of a pod with gates. They open when every node that may hold an address of its Services sends connections to it, and every
  * device that has one; immediately where there is none, after 40 seconds where no node lives that could, and after three minutes anyway. They
- * are never closed again. While its containers start, they open when all these nodes know the pod: the kubelet calls it ready with its containers
- * then, and needs no second look.
+ * are never closed again.
  */
 function nextGateStep(key: string, view: ClusterView): Step {
   const { pods, nodes, settings, nowMs, waitedMs } = view;
   const pod = pods.get(key);
   if (pod === undefined || isDeleted(pod)) return nothing;
   const types = listClosedGates(pod, settings.gateTypes);
-  if (types.length === 0) return nothing;
+  if (types.length === 0 || !isServing(pod, settings.gateTypes, nodes)) return nothing;
   const awaited = listAwaited(pod, key, view);
-  if (!isServing(pod, settings.gateTypes, nodes)) return prepare(pod, types, awaited, view);
   const missing = awaited.filter((one) => isMissing(one, waitedMs));
   const verdict = judge(awaited, missing, waitedMs);
   if (verdict !== null) return open(pod, types, verdict, view);
@@ -111,19 +102,6 @@ function nextGateStep(key: string, view: ClusterView): Step {
   const untilMs = nowMs + (areNobody ? aliveMs : timeoutMs) - waitedMs;
   const why = 'nodes do not send connections to the pod yet';
   return { does: 'wait', waitsFor: 'nodes', why, untilMs, isStill };
-}
-
-/** No time runs: containers may need hours. Where something else than nodes is awaited, the gate waits until they are ready. */
-function prepare(pod: Pod, types: readonly string[], awaited: readonly Awaited[], view: ClusterView): Step {
-  const isStarting =
-    areForeignGatesOpen(pod, view.settings.gateTypes) && isNodeReady(view.nodes.get(pod.spec.nodeName ?? ''));
-  if (awaited.length === 0 || !isStarting) return nothing;
-  const missing = awaited.find(({ state }) => state !== 'done');
-  if (missing === undefined) return open(pod, types, judgeDone(awaited), view);
-  const { ask, state } = missing;
-  if (ask === undefined) return nothing;
-  const why = 'nodes do not know the pod yet';
-  return { does: 'wait', waitsFor: 'nodes', why, untilMs: null, isStill: (later) => ask(later) === state };
 }
 
 /** What a gate waits for: of one address, the nodes that have not programmed the pod. */
@@ -229,32 +207,17 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
     if (readAnnotation(service, 'dataplane') === 'kube-proxy')
       return [{ state: 'kube-proxy', explain: () => 'the Service asks for kube-proxy' }];
-    return listOfEndpoint(
-      endpoint,
-      [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))],
-      service,
-      view,
-    );
+    if (!endpoint.ready) return [{ state: 'missing', explain: () => 'the pod is about to be evicted' }];
+    const version = findSince(endpoint, service, view);
+    const pools = [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))];
+    if (service.spec.externalTrafficPolicy === 'Local' && version === null) {
+      // Its own node translates what others send there: nobody else knows the pod before that one does.
+      const prepared = findSince(endpoint, service, view, true);
+      const own = judgeNodes(`/${endpoint.node ?? ''}`, service, prepared, view);
+      if (own.state !== 'done') return [own];
+    }
+    return pools.map((pool) => judgeNodes(pool, service, version, view));
   });
-}
-
-function listOfEndpoint(
-  endpoint: WantedEndpoint,
-  pools: readonly string[],
-  service: Service,
-  view: ClusterView,
-): Awaited[] {
-  const isLocal = service.spec.externalTrafficPolicy === 'Local';
-  if (!endpoint.ready && (endpoint.terminating || isLocal))
-    return [{ state: 'missing', explain: () => 'the pod is about to be evicted' }];
-  const version = findSince(endpoint, service, view);
-  if (isLocal && version === null) {
-    // Its own node translates what others send there: nobody else knows the pod before that one does.
-    const prepared = findSince(endpoint, service, view, true);
-    const own = judgeNodes(`/${endpoint.node ?? ''}`, service, prepared, view);
-    if (own.state !== 'done') return [own];
-  }
-  return pools.map((pool) => judgeNodes(pool, service, version, view));
 }
 
 function awaitAddress({ metadata: { namespace, name } }: Service): Awaited {

@@ -249,17 +249,10 @@ type GateTypes = ReadonlySet<string>;
 
 /** Whether nothing but gates of vipnat keeps a pod from being ready: its containers are, and foreign gates are open. */
 export function isReadyButForUs(pod: Pod, types: GateTypes): boolean {
-  return isTrue(pod, 'ContainersReady') && areForeignGatesOpen(pod, types);
-}
-
-/** Whether all gates of a pod are open but those of vipnat. */
-export function areForeignGatesOpen(pod: Pod, types: GateTypes): boolean {
   const others = (pod.spec.readinessGates ?? []).filter(({ conditionType }) => !types.has(conditionType));
-  return others.every(({ conditionType }) => isTrue(pod, conditionType));
-}
-
-function isTrue(pod: Pod, type: string): boolean {
-  return findCondition(pod, type)?.status === 'True';
+  return ['ContainersReady', ...others.map(({ conditionType }) => conditionType)].every(
+    (type) => findCondition(pod, type)?.status === 'True',
+  );
 }
 
 /** The kubelet's reason for a pod that is not Ready for its gates alone. Source: kubelet, pkg/kubelet/status, generate.go. */
@@ -278,7 +271,7 @@ export function isServing(pod: Pod, types: GateTypes, nodes: ReadonlyMap<string,
 
 /** The gates of vipnat that are not open. */
 export function listClosedGates(pod: Pod, types: GateTypes): string[] {
-  return listGates(pod, types).filter((type) => !isTrue(pod, type));
+  return listGates(pod, types).filter((type) => findCondition(pod, type)?.status !== 'True');
 }
 
 /** Since when a pod waits for its gates alone, by its kubelet's date, as milliseconds since 1970: the last condition that was met. */

@@ -157,11 +157,11 @@ export class SimulatedController {
     const life = this.#toLife(key);
     const sinceMs = this.#lifeToSince.get(life) ?? this.#nowMs();
     const step = this.#decide(parseKey(key), { ...this.#world, waitedMs: this.#nowMs() - sinceMs });
-    if (step.does !== 'write') this.#lifeToSince.delete(life);
+    if (step.does === 'nothing') this.#lifeToSince.delete(life);
     if (step.does === 'wait') {
       const untilMs = step.untilMs === null ? null : step.untilMs - this.dateOffsetMs;
       this.#keyToWait.set(key, { ...step, untilMs });
-      if (untilMs !== null) this.#lifeToSince.set(life, sinceMs);
+      this.#lifeToSince.set(life, sinceMs);
     }
     if (step.does !== 'write') return;
     const waitMs = this.#waitForRepeated(key, step.write);

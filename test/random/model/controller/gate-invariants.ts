@@ -1,15 +1,6 @@
 import type { Cluster, Leaders } from './cluster.ts';
 import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
-import {
-  isReadyIn,
-  listOwnGates,
-  isTrue,
-  isReadyButForUs,
-  isStarting,
-  findOwner,
-  OverdueNodes,
-  KnownPods,
-} from './pod-facts.ts';
+import { isReadyIn, listOwnGates, isTrue, isReadyButForUs, findOwner, OverdueNodes } from './pod-facts.ts';
 import { isForUs, services } from '../../../../lib/api/service.ts';
 import { listIps } from './invariants.ts';
 import { parseObjectName } from '../../../../lib/net.ts';
@@ -31,7 +22,6 @@ export class GateInvariants {
   /** Pods, by their uids, to when their containers were ready first: their gates cannot have waited for longer. */
   readonly #uidToReadyMs = new Map<string, number>();
   readonly #overdue = new OverdueNodes();
-  readonly #known = new KnownPods();
   /** Services, by their uids, that had another policy before: a controller may not have heard of the new one. */
   readonly #changedPolicies = new Set<string>();
   #order = 0;
@@ -56,9 +46,7 @@ export class GateInvariants {
   }
 
   /** G3: a slice is made for a Service that is there. */
-  #checkSlice(written: Written): string[] {
-    const { key, before, after } = written;
-    this.#known.take(written);
+  #checkSlice({ key, before, after }: Written): string[] {
     const uids = new Set([before, after].flatMap((slice) => listUids(slice)));
     const tooEarly: string[] = [];
     for (const uid of uids) {
@@ -106,8 +94,7 @@ export class GateInvariants {
   /** G1: every living candidate of every address of the pod's Services sends connections to it. */
   #checkOpened(key: string, pod: StoredObject, reason: string): string[] {
     this.#cluster.count(`gates opened: ${reason}`);
-    if (isStarting(pod)) return this.#checkPrepared(key, pod, reason);
-    if (!isReadyButForUs(pod)) return [`G1: a gate of ${key} is open, and a gate of others is not`];
+    if (!isReadyButForUs(pod)) return [`G1: a gate of ${key} is open, and its containers are not ready`];
     if (reason === 'Timeout') return this.#checkTimeout(key, pod);
     const waitedMs = this.#readWaitedMs(pod);
     if (reason === 'NoLivingNode' && waitedMs < aliveMs)
@@ -123,26 +110,6 @@ export class GateInvariants {
         (node) => `G1: a gate of ${key} is open, and ${node} does not send connections to it`,
       );
     });
-  }
-
-  /** While containers start, every candidate knows the pod. */
-  #checkPrepared(key: string, pod: StoredObject, reason: string): string[] {
-    this.#cluster.count('gates opened while containers start');
-    if (reason !== 'LBHealthy')
-      return [`G1: a gate of ${key} opens by ${reason}, and its containers are not ready`];
-    const { api, nodes, nowMs } = this.#cluster;
-    if (!this.#isG1Checked) return [];
-    return this.#listPublishing(key, pod).flatMap((service) =>
-      nodes
-        .filter(
-          (node) => node.isRunning && node.couldServeSince(nowMs - 1) && this.#mayHold(node.name, service),
-        )
-        .filter(({ name }) => !this.#known.isReported(pod.metadata.uid, api.list('Lease'), name))
-        .map(
-          ({ name }) =>
-            `G1: a gate of ${key} is open, its containers are not ready, and ${name} does not know it`,
-        ),
-    );
   }
 
   #checkTimeout(key: string, pod: StoredObject): string[] {

@@ -1,5 +1,5 @@
 /** What pods and early EndpointSlices say, read apart from the product's own code. */
-import type { StoredObject, Written } from '../../../support/fakes/object-api.ts';
+import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import type { Cluster } from './cluster.ts';
 import { earlyServiceLabel, reportAnnotations } from '../../../../lib/api/vipnat.ts';
 
@@ -62,45 +62,15 @@ export class OverdueNodes {
 
   /** Whether one of them has not caught up, by the Leases. */
   isAny(leases: ReadonlyMap<string, StoredObject>): boolean {
-    return [...this.#nodeToVersion].some(([node, version]) => readEarlyVersion(leases, node) < version);
+    return [...this.#nodeToVersion].some(([node, version]) => {
+      const [, lease] = [...leases].find(([key]) => key.endsWith(`vipnat-lb-${node}`)) ?? [];
+      const said = (lease?.metadata['annotations'] as Record<string, string> | undefined) ?? {};
+      const { earlyslices = '0' } = JSON.parse(said[reportAnnotations.programmed] ?? '{}') as {
+        earlyslices?: string;
+      };
+      return Number(earlyslices) < version;
+    });
   }
-}
-
-/** Which version of early EndpointSlices a node reports; 0 for none. */
-export function readEarlyVersion(leases: ReadonlyMap<string, StoredObject>, node: string): number {
-  const [, lease] = [...leases].find(([key]) => key.endsWith(`vipnat-lb-${node}`)) ?? [];
-  const said = (lease?.metadata['annotations'] as Record<string, string> | undefined) ?? {};
-  const { earlyslices = '0' } = JSON.parse(said[reportAnnotations.programmed] ?? '{}') as {
-    earlyslices?: string;
-  };
-  return Number(earlyslices);
-}
-
-/** Since which version early EndpointSlices have pods. */
-export class KnownPods {
-  readonly #uidToVersion = new Map<string, number>();
-
-  take({ kind, after }: Written): void {
-    if (kind !== 'EndpointSlice') return;
-    const version = Number(after?.metadata.resourceVersion);
-    for (const { targetRef } of (after?.endpoints ?? []) as readonly { targetRef?: { uid: string } }[])
-      if (targetRef !== undefined && !this.#uidToVersion.has(targetRef.uid))
-        this.#uidToVersion.set(targetRef.uid, version);
-  }
-
-  /** Whether a node has reported a pod. */
-  isReported(uid: string, leases: ReadonlyMap<string, StoredObject>, node: string): boolean {
-    return readEarlyVersion(leases, node) >= (this.#uidToVersion.get(uid) ?? Infinity);
-  }
-}
-
-/** Whether nothing but gates of ours, and its containers, keeps a pod from being ready. */
-export function isStarting(pod: StoredObject): boolean {
-  const ready = { type: 'ContainersReady', status: 'True' };
-  return (
-    !isTrue(pod, ready.type) &&
-    isReadyButForUs({ ...pod, status: { conditions: [...listConditions(pod.status), ready] } })
-  );
 }
 
 /** Whether an EndpointSlice belongs to a Service, by its uid. */

@@ -1,4 +1,4 @@
-/** Gates open when kernels send connections to a pod, or when balancers know one that starts; they are never closed again. */
+/** Gates open when kernels send connections to a pod, and not before; they are never closed again. */
 import { toLeaseResource, parseNodeLease } from '../../../../lib/api/node.ts';
 import type { World } from './world.ts';
 import type { MachineKernel } from './machine-kernel.ts';
@@ -9,10 +9,8 @@ import {
   isTrue,
   listConditions,
   isReadyButForUs,
-  isStarting,
   isNodeReady,
   OverdueNodes,
-  KnownPods,
 } from '../controller/pod-facts.ts';
 import { isSelected } from './slice-controller.ts';
 
@@ -36,7 +34,6 @@ export class GateWatch {
   /** Pods, by their UIDs, to when their containers were ready first: their gates cannot have waited for longer. */
   readonly #uidToReadyMs = new Map<string, number>();
   readonly #overdue = new OverdueNodes();
-  readonly #known = new KnownPods();
 
   constructor(world: World) {
     this.#world = world;
@@ -54,9 +51,7 @@ export class GateWatch {
     }
   }
 
-  noteWrite(written: Written): void {
-    const { kind, key, before, after } = written;
-    this.#known.take(written);
+  noteWrite({ kind, key, before, after }: Written): void {
     if (kind !== 'Pod' || after === null) return;
     this.#noteReady(after);
     if (before?.metadata.uid !== after.metadata.uid) return;
@@ -104,7 +99,7 @@ export class GateWatch {
     const condition = listConditions(pod.status).find((one) => one.type === type);
     const reason = condition?.reason ?? '';
     this.#world.count(`gates opened: ${reason}`);
-    if (!isReadyButForUs(pod)) return this.#judgePrepared(key, pod, reason);
+    if (!isReadyButForUs(pod)) return [`the gate of ${key} is open, and its containers are not ready`];
     const node = String(pod.spec?.['nodeName']);
     const own = this.#world.machines.find(({ name }) => name === node);
     const isLong = own !== undefined && this.#world.clock.now() - own.endingMs > knownMs;
@@ -132,19 +127,6 @@ export class GateWatch {
           )
       );
     });
-  }
-
-  #judgePrepared(key: string, pod: StoredObject, reason: string): string[] {
-    this.#world.count('gates opened while containers start');
-    if (reason !== 'LBHealthy' || !isStarting(pod))
-      return [`the gate of ${key} is open, and its containers are not ready`];
-    const leases = this.#world.api.objects.list('Lease');
-    return this.#world.machines
-      .filter((one) => this.#isCandidate(one) && !this.#known.isReported(pod.metadata.uid, leases, one.name))
-      .map(
-        ({ name }) =>
-          `the gate of ${key} is open, its containers are not ready, and ${name} does not know it`,
-      );
   }
 
   /** Whether a machine may send nothing to pods of a node, as that one ends, or has ended lately, by what is known here or there. */

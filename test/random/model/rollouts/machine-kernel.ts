@@ -66,12 +66,6 @@ export class MachineKernel {
     return new Map([...Map.groupBy(addresses, String)].map(([address, all]) => [address, all.length]));
   }
 
-  /** A balancer may end after its table has lost a Service, and before it has forgotten that one's connections. The next one cannot know of these. */
-  loseTrace(): void {
-    const known = new Set(this.vips);
-    this.connections = this.connections.filter(({ vip }) => known.has(vip));
-  }
-
   /** What a balancer's process has of it. Nothing happens for a process that was killed. */
   serve(life: LifeClock): BalancerKernel {
     const whole = toWholeKernel(this.#tables);

@@ -144,7 +144,6 @@ export class Machine {
     this.#formerOut = this.out;
     this.life?.clock.kill();
     this.life = null;
-    this.kernel.loseTrace();
   }
 
   /** A new process. */

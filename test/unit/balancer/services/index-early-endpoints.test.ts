@@ -158,13 +158,6 @@ describe('a pod of an early slice', () => {
       'tell a.-:r; early a:r; tell a.-:n; ready -',
   });
 
-  test('that starts is reported once, for its gate, and gets no connections; one that was ready before is not', () => {
-    expect(sides.tellEarly(a('n')).ready).toEqual([]);
-    expect(sides.endpoints.awaited).toEqual(['1']);
-    sides.tell(a('r')).tellEarly(a('r')).tell(a('n')).tellEarly(a('n'));
-    expect([sides.ready, sides.endpoints.awaited]).toEqual([[], []]);
-  });
-
   test('is the same pod for slow start before and after Kubernetes calls it ready', () => {
     const readPods = () =>
       sides.merged.flatMap(({ endpoints }) => endpoints?.map(({ targetRef }) => targetRef));

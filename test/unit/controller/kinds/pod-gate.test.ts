@@ -188,7 +188,8 @@ describe('a gate waits', () => {
   const contained = condition('ContainersReady', 'True');
   test.each<[string, Parameters<typeof makePod>[1], string]>([
     ['is about to be evicted', are(contained, condition('DisruptionTarget', 'True')), 'wait'],
-    ['has no address', { status: { podIP: null, podIPs: [], conditions: [] } }, 'nothing'],
+    ['has containers that are not ready', are(condition('ContainersReady', 'False')), 'nothing'],
+    ['has no conditions', are(), 'nothing'],
     ['has a gate of others', { spec: gates }, 'nothing'],
     ['has a gate that is open', are(contained, condition(gateType, 'True')), 'nothing'],
     ['is being deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, 'nothing'],
@@ -200,28 +201,6 @@ describe('a gate waits', () => {
   ])('where the pod %s, in its own way', (_, parts, verdict) => {
     expect(judge(makePod('apps/p', parts), { reports: all })).toBe(verdict);
   });
-});
-
-const starting = makePod('apps/p', { status: { conditions: [condition('ContainersReady', 'False')] } });
-const local = { selector, externalTrafficPolicy: 'Local' };
-const forDevice = { selector, loadBalancerClass: 'vipnat.io/lb-f5' };
-
-test.each<[string, Inventory, string]>([
-  ['opens when every node that may hold the address knows the pod', { reports: all }, 'LBHealthy'],
-  ['waits for a node that does not', {}, 'wait'],
-  ['is closed where no node lives', { reports: [] }, 'wait'],
-  ['is closed while no EndpointSlice has the pod', { reports: all, earlySlices: [] }, 'wait'],
-  ['is closed while the Service has no address', { virtualIps: [], reports: all }, 'nothing'],
-  [
-    'is closed with policy Local: the pod’s own node comes first',
-    { ...withService(local), reports: all },
-    'nothing',
-  ],
-  ['is closed for a device', { ...withService(forDevice), reports: all }, 'nothing'],
-  ['is closed where no Service selects the pod', withService({ selector: { app: 'x' } }), 'nothing'],
-  ['is closed where kube-proxy serves', { reports: [proxied] }, 'wait'],
-])('while containers start, a gate %s', (_, more, verdict) => {
-  expect(judge(starting, more, timeoutMs)).toBe(verdict);
 });
 
 test('a gate opens with the words of the seed, and changes no condition of others', () => {
