@@ -36,12 +36,7 @@ import { nodeName, quoteText } from '../../config/options.ts';
 import { findClusterRoute, findSystemNamespace } from '../services/read.ts';
 import { systemClock } from '../../lib/clock.ts';
 
-const columns = [
-  { title: 'SEAT' },
-  { title: 'HOLDER' },
-  { title: 'ADDRESSES', isRight: true },
-  { title: 'MAY HOLD IT' },
-] as const;
+const columns = ['SEAT', 'HOLDER', '>ADDRESSES', 'MAY HOLD IT'];
 
 /** What `vipnat seats` prints: each seat with who holds it and who may, then what a person may want to know. */
 export function formatSeats(view: SeatsView, screen: Screen = plainScreen): string {
@@ -55,13 +50,13 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
 
 function toRow(seat: SeatView): Part[] {
   return [
-    { text: seat.seat },
+    seat.seat,
     {
       text: seat.seatHolders.join(' and ') || 'nobody',
       tone: seat.seatHolders.length === 1 ? 'good' : 'bad',
     },
-    { text: String(seat.addresses) },
-    { text: seat.nodes.join(', ') || 'no node' },
+    String(seat.addresses),
+    seat.nodes.join(', ') || 'no node',
   ];
 }
 
