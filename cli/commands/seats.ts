@@ -61,7 +61,8 @@ function toRow(seat: SeatView): Part[] {
 }
 
 function listNotes(view: SeatsView): string[] {
-  const misplaced = listMisplaced(view);
+  const misplaced = listMisplaced(view).map(({ seat }) => seat);
+  const advice = `another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`;
   return [
     ...view.nodes.filter((one) => !one.isLiving).map(describeNoAnswer),
     ...view.nodes
@@ -81,11 +82,7 @@ function listNotes(view: SeatsView): string[] {
     ...[...view.drained]
       .map(([pool, drained]) => ({ pool, text: formatDrained(drained) }))
       .flatMap(({ pool, text }) => (text === null ? [] : [`drained in pool ${pool}: ${text}`])),
-    ...(misplaced.length === 0
-      ? []
-      : [
-          `${misplaced.map(({ seat }) => seat).join(', ')}: another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`,
-        ]),
+    ...(misplaced.length === 0 ? [] : [`${misplaced.join(', ')}: ${advice}`]),
   ];
 }
 

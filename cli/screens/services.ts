@@ -273,17 +273,15 @@ function summarize({ services }: ServicesView): string {
   return `${count(services.length, 'Service')}: ${counts.join(', ')}`;
 }
 
+const noPool = `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`;
+
 /** What Services depend on, as far as something is wrong with it. */
 function listNotes(view: Omit<ServicesView, 'services'>, nowMs: number): string[] {
   const { controller, pools, devices, reports } = view;
   const living = reports.filter(({ isLiving }) => isLiving);
   return [
     ...describeController(controller),
-    ...(pools.length === 0 && devices.length === 0
-      ? [
-          `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`,
-        ]
-      : []),
+    ...(pools.length === 0 && devices.length === 0 ? [noPool] : []),
     ...pools.flatMap(({ metadata, status }) =>
       (status?.conditions ?? [])
         .filter((one) => one.status === 'False')
