@@ -157,7 +157,7 @@ function explainName(word: string): string {
   return `${quoteText(word)} is not NAMESPACE/NAME. Example: vipnat services default/${name}`;
 }
 
-/** With --watch it reports an unreachable API, and goes on. */
+/** With --watch it reports an unreachable API, and continues. */
 async function printServices(context: ServicesContext): Promise<number> {
   const { config, options, stderr } = context;
   // Help and mistakes load this file, too.
