@@ -112,8 +112,7 @@ function formatFishPlace({ path, words, options }: CompletedPlace): string[] {
 function formatFishValue({ takes, value }: CompletedOption): string {
   if (takes !== 'value') return '';
   if (typeof value !== 'string') return ` -x -a ${quoteFish(value.join(' '))}`;
-  if (value === 'file') return ' -r -F';
-  return value === 'folder' ? " -x -a '(__fish_complete_directories)'" : ' -x';
+  return { file: ' -r -F', folder: " -x -a '(__fish_complete_directories)'", unknown: ' -x' }[value];
 }
 
 function quoteFish(text: string): string {
@@ -175,8 +174,7 @@ function formatOption({ flag, meaning, takes, value }: CompletedOption): string 
 
 function formatZshValue(value: CompletedOption['value']): string {
   if (typeof value !== 'string') return `(${value.join(' ')})`;
-  if (value === 'file') return '_files';
-  return value === 'folder' ? '_files -/' : ' ';
+  return { file: '_files', folder: '_files -/', unknown: ' ' }[value];
 }
 
 function quoteZsh(text: string): string {

@@ -80,9 +80,8 @@ export function describeSources(reading: Pick<HostReading, 'decisions' | 'source
   const { decisions, sources } = reading;
   return decisions.flatMap(({ vip }) => {
     const source = sources.get(vip.address);
-    return source === undefined || source === vip.address
-      ? []
-      : [`connects to ${formatEndpoint(vip)} from ${source}`];
+    if (source === undefined || source === vip.address) return [];
+    return [`connects to ${formatEndpoint(vip)} from ${source}`];
   });
 }
 

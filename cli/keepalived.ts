@@ -304,32 +304,23 @@ function assignVrids(vips: readonly Address[], given: readonly number[]): number
     );
   }
   const vrids = vips.map((vip, index) => given[index] ?? given[0] ?? computeVrid(vip));
-  const clash = findClash(vips, vrids);
-  if (clash === null) return vrids;
-  const [first, second] = clash;
+  // IPv4 and IPv6 are distinguished by their packets (RFC 9568, section 5.2.3: the id is unique per family and link).
+  const keys = vips.map(({ family }, index) => `${family} ${vrids[index] ?? ''}`);
+  const second = vips.find((_, index) => keys.indexOf(keys[index] ?? '') < index);
+  if (second === undefined) return vrids;
+  const key = keys[vips.indexOf(second)] ?? '';
+  const first = vips[keys.indexOf(key)] ?? second;
   throw new VipnatError(
     'CONFIG_INVALID',
     `${first.text} and ${second.text} would both have virtual_router_id ${vrids[vips.indexOf(second)] ?? ''}, and each needs its own. ` +
-      `Give them in the order of --vip: --vrid ${spread(vips, vrids).join(',')}`,
+      `Give them in the order of --vip: --vrid ${spread(vrids).join(',')}`,
   );
 }
 
-/** IPv4 and IPv6 are distinguished by their packets (RFC 9568, section 5.2.3: the id is unique per family and link). */
-function findClash(vips: readonly Address[], vrids: readonly number[]): [Address, Address] | null {
-  for (const [index, second] of vips.entries()) {
-    const first = vips
-      .slice(0, index)
-      .find((vip, other) => vip.family === second.family && vrids[other] === vrids[index]);
-    if (first !== undefined) return [first, second];
-  }
-  return null;
-}
-
 /** An example without a clash: each that is taken moves on to the next free one. */
-function spread(vips: readonly Address[], vrids: readonly number[]): number[] {
+function spread(vrids: readonly number[]): number[] {
   const chosen: number[] = [];
-  for (const [index] of vips.entries()) {
-    let vrid = vrids[index] ?? 1;
+  for (let vrid of vrids) {
     while (chosen.includes(vrid)) vrid = (vrid % 255) + 1;
     chosen.push(vrid);
   }

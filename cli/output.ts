@@ -138,31 +138,29 @@ export function describeNoAnswer(lease: { node: string; msSinceRenewal: number |
   return ms === null ? `${node} has said nothing yet` : `${node} has said nothing for ${formatAge(ms)}`;
 }
 
-/** A column: its title, and on which side its cells are aligned. */
-export interface Column {
-  readonly title: string;
-  /** Numbers are aligned to the right. */
-  readonly isRight?: true;
-}
-
-/** Rows below the titles of their columns, each as its lines: what does not fit of the last column is below its beginning. */
+/**
+ * Rows below the titles of their columns, each as its lines: what does not fit of the last column is below its beginning. Below a
+ * title that begins with `>` are numbers, aligned to the right.
+ */
 export function layOutTable(
-  columns: readonly Column[],
+  columns: readonly string[],
   rows: readonly (readonly Part[])[],
   screen: Screen,
   margin = '',
 ): { readonly titles: string; readonly rows: readonly (readonly string[])[] } {
-  const cleaned = rows.map((row) => row.map(({ text, tone }) => ({ text: clean(text, screen), tone })));
-  const titles = columns.map(({ title }) => ({ text: title }));
+  const cleaned = rows.map((row) => row.map((part) => cleanPart(part, screen)));
+  const titles = columns.map((title) => ({ text: title.replace('>', '') }));
   const last = columns.length - 1;
   const widths = columns.map((_, column) =>
     Math.max(...[titles, ...cleaned].map((row) => row[column]?.text.length ?? 0)),
   );
   const left = margin.length + widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0);
-  const format = (row: readonly Part[], on: Screen) => {
+  const format = (row: readonly TonedText[], on: Screen) => {
     const cells = row.slice(0, last).map(({ text, tone }, column) => {
       const gap = ' '.repeat((widths[column] ?? 0) - text.length);
-      return columns[column]?.isRight === true ? `${gap}${text}  ` : `${paint(text, tone, screen)}${gap}  `;
+      return columns[column]?.startsWith('>') === true
+        ? `${gap}${text}  `
+        : `${paint(text, tone, screen)}${gap}  `;
     });
     const { text = '', tone } = row[last] ?? {};
     const [first = '', ...more] = layOutText(' '.repeat(left), text, on);
@@ -184,10 +182,17 @@ export type Tone = 'good' | 'doubtful' | 'bad';
 
 const toneToColour = { good: 'green', doubtful: 'yellow', bad: 'red' } as const;
 
-/** A text with its tone, if it has one. */
-export interface Part {
+interface TonedText {
   readonly text: string;
   readonly tone?: Tone | undefined;
+}
+
+/** A text, with its tone if it has one. */
+export type Part = string | TonedText;
+
+function cleanPart(part: Part, screen: Screen): TonedText {
+  const { text, tone } = typeof part === 'string' ? { text: part } : part;
+  return { text: clean(text, screen), tone };
 }
 
 /** A text as one line that this screen can show, whoever wrote it. */
@@ -206,8 +211,8 @@ export function paint(text: string, tone: Tone | undefined, { isColoured }: Scre
 export function layOutParts(head: string, parts: readonly Part[], screen: Screen): string[] {
   const dot = clean(' · ', screen);
   const lines: { text: string; length: number }[] = [{ text: head, length: head.length }];
-  for (const [index, { text, tone }] of parts.entries()) {
-    const word = clean(text, screen);
+  for (const [index, part] of parts.entries()) {
+    const { text: word, tone } = cleanPart(part, screen);
     const last = lines.at(-1) ?? { text: '', length: 0 };
     const gap = index === 0 ? '' : dot;
     const length = last.length + gap.length + word.length;
@@ -291,13 +296,31 @@ function isUnicode(environment: Environment): boolean {
 }
 
 /** What a terminal gets before each screen of --watch. */
-export const clearScreen = '\u001b[H\u001b[2J';
+const clearScreen = '\u001b[H\u001b[2J';
+
+/**
+ * Prints what a command shows, once or again and again, and answers the exit status. With --watch it ends when it is stopped, or when
+ * nobody reads its output any more. A screen of null, where nothing could be read, leaves the one before it.
+ */
+export async function printScreens(
+  watchMs: number | null,
+  { screen, stdout }: { readonly screen: () => Screen; readonly stdout: (text: string) => void },
+  show: () => Promise<{ readonly text: string; readonly isTrouble: boolean } | null>,
+): Promise<number> {
+  for (;;) {
+    const shown = await show();
+    const start = watchMs !== null && screen().isTerminal ? clearScreen : '';
+    if (shown !== null) stdout(`${start}${shown.text}`);
+    if (watchMs === null) return shown?.isTrouble === true ? exitStatuses.found : exitStatuses.done;
+    if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
+  }
+}
 
 /** The next screen comes soon enough to find out by itself that nobody reads it. */
 const soonMs = 1000;
 
 /** Waits for the next screen of --watch, or until nobody reads standard output any more. */
-export async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
+async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
   return await new Promise((resolve) => {
     const cancelWatch =
       watchMs <= soonMs
@@ -338,15 +361,13 @@ export function wrap(text: string, width: number | null): string[] {
  * to be pasted, stay as they are.
  */
 export function wrapEpilogue(text: string, width: number): string {
-  const paragraphs = text.split('\n\n').flatMap((paragraph) =>
-    /^\n?Examples?:/.test(paragraph)
-      ? [paragraph]
-      : [
-          paragraph
-            .split(/\n(?=Exit status:|See )/)
-            .map((part) => wrap(part.replaceAll('\n', ' '), width).join('\n'))
-            .join('\n'),
-        ],
-  );
+  const fill = (part: string) => wrap(part.replaceAll('\n', ' '), width).join('\n');
+  const paragraphs = text.split('\n\n').map((paragraph) => {
+    if (/^\n?Examples?:/.test(paragraph)) return paragraph;
+    return paragraph
+      .split(/\n(?=Exit status:|See )/)
+      .map(fill)
+      .join('\n');
+  });
   return paragraphs.join('\n\n');
 }

@@ -79,15 +79,10 @@ function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
   if (agent !== null)
     return [`the running agent (pid ${agent.pid}) repairs what differs from its own configuration`];
   const unnamed = listUnnamedVips(assessment);
-  const names = unnamed.map(formatEndpoint).join(', ');
-  return [
-    `vipnat run repairs it; ${keepTogether(formatRunOnce(flags, unnamed))} repairs it now`,
-    ...(unnamed.length === 0
-      ? []
-      : [
-          `no --vip names ${names}, and vipnat has rules for it here: name it too, or ${keepTogether(formatRemoveOnly(unnamed))} removes them`,
-        ]),
-  ];
+  const repair = `vipnat run repairs it; ${keepTogether(formatRunOnce(flags, unnamed))} repairs it now`;
+  if (unnamed.length === 0) return [repair];
+  const names = `no --vip names ${unnamed.map(formatEndpoint).join(', ')}, and vipnat has rules for it here`;
+  return [repair, `${names}: name it too, or ${keepTogether(formatRemoveOnly(unnamed))} removes them`];
 }
 
 /** In front of the first line; several virtual IPs on a narrow screen have a line of their own. */

@@ -32,11 +32,10 @@ export function formatRemoval(removal: Removal): string {
   if (isNothing && problems.length > 0) return '';
   if (isNothing) return `nothing of ${subject} ${dryRun ? 'is' : 'was'} here\n`;
   const verb = dryRun ? 'would remove' : 'removed';
-  const lines = [
+  return joinLines([
     ...parts.map((part) => `${verb} ${part}`),
     ...resets.map((reset) => describeReset(reset, dryRun)),
-  ];
-  return joinLines(lines);
+  ]);
 }
 
 /** The same as commands that a person can read, and run one by one; empty when there is nothing to remove. */

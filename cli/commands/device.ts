@@ -29,14 +29,14 @@ import { quoteText } from '../../config/options.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { definePlainCommand } from '../command.ts';
 
-const listColumns = ['BALANCER', 'ADDRESSES', 'PORT', 'METHOD', 'MEMBERS'].map((title) => ({ title }));
+const listColumns = ['BALANCER', 'ADDRESSES', 'PORT', 'METHOD', 'MEMBERS'];
 
 function formatList(owned: readonly Owned[], screen: Screen): string {
   if (owned.length === 0) return 'no balancer: the device has none of this cluster\n';
   return joinLines(formatTable(listColumns, owned.flatMap(toRows), screen));
 }
 
-function toRows({ balancer, memberToSessions }: Owned): Part[][] {
+function toRows({ balancer, memberToSessions }: Owned): string[][] {
   const { id, addresses, listeners, method, affinityS } = balancer;
   const toMember = (member: (typeof listeners)[number]['members'][number]) => {
     const name = formatMember(member);
@@ -52,8 +52,7 @@ function toRows({ balancer, memberToSessions }: Owned): Part[][] {
     `${method}${affinity}`,
     members.map(toMember).join(', ') || 'none',
   ]);
-  const all = rows.length === 0 ? [[...head, 'none', method, 'none']] : rows;
-  return all.map((row) => row.map((text) => ({ text })));
+  return rows.length === 0 ? [[...head, 'none', method, 'none']] : rows;
 }
 
 function formatPlan(changes: readonly Change[], screen: Screen): string {
@@ -65,7 +64,7 @@ function formatPlan(changes: readonly Change[], screen: Screen): string {
   ]);
 }
 
-const stateColumns = [{ title: 'UNIT' }, { title: 'ROLE' }, { title: 'IN SYNC' }, { title: 'WHY' }] as const;
+const stateColumns = ['UNIT', 'ROLE', 'IN SYNC', 'WHY'];
 
 const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
   active: 'good',
@@ -74,15 +73,17 @@ const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
   unresponsive: 'bad',
 };
 
+function describeSync(isInSync: boolean | null): Part {
+  if (isInSync === false) return { text: 'no', tone: 'bad' };
+  return isInSync === null ? 'unknown' : 'yes';
+}
+
 function formatState({ units, foreignChanges }: DeviceState, screen: Screen): string {
-  const rows = units.map(({ unit, role, isInSync, why }) => [
-    { text: unit },
+  const rows = units.map(({ unit, role, isInSync, why }): Part[] => [
+    unit,
     { text: role, tone: roleToTone[role] },
-    {
-      text: isInSync === null ? 'unknown' : isInSync ? 'yes' : 'no',
-      ...(isInSync === false && { tone: 'bad' as const }),
-    },
-    { text: why },
+    describeSync(isInSync),
+    why,
   ]);
   const foreign = foreignChanges.flatMap((line) => layOutText('  ', line, screen));
   const notes =

@@ -36,12 +36,7 @@ import { nodeName, quoteText } from '../../config/options.ts';
 import { findClusterRoute, findSystemNamespace } from '../services/read.ts';
 import { systemClock } from '../../lib/clock.ts';
 
-const columns = [
-  { title: 'SEAT' },
-  { title: 'HOLDER' },
-  { title: 'ADDRESSES', isRight: true },
-  { title: 'MAY HOLD IT' },
-] as const;
+const columns = ['SEAT', 'HOLDER', '>ADDRESSES', 'MAY HOLD IT'];
 
 /** What `vipnat seats` prints: each seat with who holds it and who may, then what a person may want to know. */
 export function formatSeats(view: SeatsView, screen: Screen = plainScreen): string {
@@ -55,18 +50,19 @@ export function formatSeats(view: SeatsView, screen: Screen = plainScreen): stri
 
 function toRow(seat: SeatView): Part[] {
   return [
-    { text: seat.seat },
+    seat.seat,
     {
       text: seat.seatHolders.join(' and ') || 'nobody',
       tone: seat.seatHolders.length === 1 ? 'good' : 'bad',
     },
-    { text: String(seat.addresses) },
-    { text: seat.nodes.join(', ') || 'no node' },
+    String(seat.addresses),
+    seat.nodes.join(', ') || 'no node',
   ];
 }
 
 function listNotes(view: SeatsView): string[] {
-  const misplaced = listMisplaced(view);
+  const misplaced = listMisplaced(view).map(({ seat }) => seat);
+  const advice = `another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`;
   return [
     ...view.nodes.filter((one) => !one.isLiving).map(describeNoAnswer),
     ...view.nodes
@@ -86,11 +82,7 @@ function listNotes(view: SeatsView): string[] {
     ...[...view.drained]
       .map(([pool, drained]) => ({ pool, text: formatDrained(drained) }))
       .flatMap(({ pool, text }) => (text === null ? [] : [`drained in pool ${pool}: ${text}`])),
-    ...(misplaced.length === 0
-      ? []
-      : [
-          `${misplaced.map(({ seat }) => seat).join(', ')}: another node comes first. To move them: ${keepTogether('vipnat seats rebalance')}`,
-        ]),
+    ...(misplaced.length === 0 ? [] : [`${misplaced.join(', ')}: ${advice}`]),
   ];
 }
 

@@ -1,5 +1,5 @@
 import type { ServicesView, ServiceView, ClusterView } from '../services/view.ts';
-import { formatDocument, exitStatuses } from '../../lib/text.ts';
+import { formatDocument } from '../../lib/text.ts';
 import type { ServiceDetails, ServicesApi } from '../services/read.ts';
 import { listNodes, isInTrouble } from '../services/read-view.ts';
 import {
@@ -19,7 +19,7 @@ import {
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
 import { quoteText } from '../../config/options.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { clearScreen, formatErrorLine, waitForNext } from '../output.ts';
+import { formatErrorLine, printScreens } from '../output.ts';
 import type { VipnatError } from '../../lib/errors.ts';
 
 /** `vipnat services --json`, version 1: fields are added, never renamed. Ends with a newline. */
@@ -157,27 +157,22 @@ function explainName(word: string): string {
   return `${quoteText(word)} is not NAMESPACE/NAME. Example: vipnat services default/${name}`;
 }
 
-/** With --watch it ends when it is stopped or nobody reads its output any more, and reports an unreachable API. */
+/** With --watch it reports an unreachable API, and continues. */
 async function printServices(context: ServicesContext): Promise<number> {
-  const { config, options, screen, stdout, stderr } = context;
-  const { watch: watchMs } = options;
+  const { config, options, stderr } = context;
   // Help and mistakes load this file, too.
   const { createServicesApi, findClusterRoute, findSystemNamespace } = await import('../services/read.ts');
   const route = findClusterRoute(config, 'services');
   const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
   const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
-  for (;;) {
-    try {
-      const { text, isTrouble } = await show(api, context);
-      stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);
-      if (watchMs === null) return isTrouble ? exitStatuses.found : exitStatuses.done;
-    } catch (error) {
-      if (watchMs === null) throw error;
+  return await printScreens(options.watch, context, () =>
+    show(api, context).catch((error: unknown) => {
+      if (options.watch === null) throw error;
       const { code, message } = error as VipnatError;
       stderr(`${formatErrorLine(code, message)}\n`);
-    }
-    if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
-  }
+      return null;
+    }),
+  );
 }
 
 async function show(

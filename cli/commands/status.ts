@@ -14,11 +14,9 @@ import {
   layOutParts,
   layOutText,
   type Tone,
-  type Column,
   layOutTable,
   clean,
-  clearScreen,
-  waitForNext,
+  printScreens,
   count,
   joinLines,
 } from '../output.ts';
@@ -34,7 +32,7 @@ import {
 } from '../findings.ts';
 import { findDropRules, describeDropRule } from '../foreign-rules.ts';
 import { describeUnread } from '../../lib/kernel/port.ts';
-import { toPrintableLine, formatAge, formatDocument, exitStatuses } from '../../lib/text.ts';
+import { toPrintableLine, formatAge, formatDocument } from '../../lib/text.ts';
 import { type HostBalancer, isUsed, findTrouble, nameTable, nameTables } from '../../lib/api/balancer.ts';
 import {
   json,
@@ -56,12 +54,12 @@ export function formatStatus(status: HostStatus, screen: Screen = plainScreen): 
 
 function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus, screen: Screen): string[] {
   const { vip, mode, reason } = decision;
-  const leader = { text: isHeld ? 'held by this node' : 'not held by this node' };
+  const leader = isHeld ? 'held by this node' : 'not held by this node';
   const outage = describeOutage(decision, status.assessment.health);
   const sync = describeSync(status);
   const parts: Part[] = isBalanced(decision)
-    ? [leader, { text: mode }, ...(outage.length > 0 && sync.tone === 'good' ? [] : [sync])]
-    : [{ text: 'NOT BALANCED', tone: 'bad' }, { text: mode }, leader];
+    ? [leader, mode, ...(outage.length > 0 && sync.tone === 'good' ? [] : [sync])]
+    : [{ text: 'NOT BALANCED', tone: 'bad' }, mode, leader];
   const lead = outage.map((text, at): Part => ({ text, tone: at === 0 ? 'bad' : undefined }));
   return [
     ...layOutParts(`${formatEndpoint(vip)}   `, [...lead, ...parts], screen),
@@ -70,7 +68,7 @@ function formatVip({ decision, isHeld, backends }: VipStatus, status: HostStatus
   ];
 }
 
-function describeSync({ assessment }: HostStatus): Part {
+function describeSync({ assessment }: HostStatus): { text: string; tone: Tone } {
   const differences = describeDrift(assessment.plan).length + assessment.missingSwitches.length;
   if (differences === 0) return { text: 'in sync', tone: 'good' };
   return { text: `NOT IN SYNC (${count(differences, 'difference')})`, tone: 'bad' };
@@ -113,17 +111,16 @@ function formatFoot(status: HostStatus, screen: Screen): string[] {
 
 function describeAgent({ agent, activity }: HostStatus, bare: string | null): Part[] {
   if (bare !== null)
-    return [{ text: `NOT RUNNING: ${bare}`, tone: 'bad' }, { text: 'vipnat doctor says what is next' }];
+    return [{ text: `NOT RUNNING: ${bare}`, tone: 'bad' }, 'vipnat doctor says what is next'];
   if (agent === null) return [{ text: 'NOT RUNNING: rules stay, no agent repairs them', tone: 'bad' }];
   const syncedMsAgo = activity?.syncedMsAgo ?? null;
-  const parts = [
+  return [
     `running, pid ${agent.pid}, since ${agent.since}`,
     ...(syncedMsAgo === null
       ? []
       : [`last sync ${syncedMsAgo < 1000 ? `${Math.round(syncedMsAgo)} ms` : formatAge(syncedMsAgo)} ago`]),
     ...(activity === null ? [] : [count(activity.writes, 'write')]),
   ];
-  return parts.map((text) => ({ text }));
 }
 
 function describeDrain({ drain }: HostStatus): Part[][] {
@@ -144,25 +141,19 @@ function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
 
 function describeInstance(vip: VipStatus): Part[] {
   const { instance, isHidden = false } = vip.keepalived;
-  if (!isKeepalivedSeen(vip))
-    return [{ text: isHidden ? 'not seen from this container' : 'none is seen here' }];
+  if (!isKeepalivedSeen(vip)) return [isHidden ? 'not seen from this container' : 'none is seen here'];
   const state = toVrrpState(vip) ?? 'running, state not known';
   return [
     {
       text: vip.vrrp === null ? state : `${state} for ${formatAge(vip.vrrp.forMs)}`,
       tone: state === 'FAULT' ? 'bad' : undefined,
     },
-    ...(instance === null ? [] : [{ text: `vrid ${instance.vrid}` }]),
-    ...(instance === null || instance.priority === null ? [] : [{ text: `priority ${instance.priority}` }]),
+    ...(instance === null ? [] : [`vrid ${instance.vrid}`]),
+    ...(instance === null || instance.priority === null ? [] : [`priority ${instance.priority}`]),
   ];
 }
 
-const firstColumns: readonly Column[] = [
-  { title: 'APISERVER' },
-  { title: 'STATE' },
-  { title: 'SINCE' },
-  { title: 'FLOWS', isRight: true },
-];
+const firstColumns = ['APISERVER', 'STATE', 'SINCE', '>FLOWS'];
 
 /** A narrower column would break the reason into many short lines: it is then printed below its row. */
 const leastReasonWidth = 24;
@@ -179,8 +170,7 @@ const stateToTone: Readonly<Partial<Record<BackendStatus['state'], Tone>>> = {
 function formatBackends(backends: readonly BackendStatus[], screen: Screen): string[] {
   // Those that are not in use get nothing, which their state says.
   const used = new Set(backends.map(({ share }) => share).filter((share) => share !== null && share > 0));
-  const shares: Column[] = used.size > 1 ? [{ title: 'SHARE', isRight: true }] : [];
-  const columns = [...firstColumns, ...shares, { title: 'WHY' }];
+  const columns = [...firstColumns, ...(used.size > 1 ? ['>SHARE'] : []), 'WHY'];
   const cells = backends.map((backend) => toCells(backend).slice(0, columns.length - 1));
   const { titles } = layOutTable(columns, cells, screen, margin);
   const room = (screen.width ?? Infinity) - titles.length + 'WHY'.length;
@@ -188,7 +178,7 @@ function formatBackends(backends: readonly BackendStatus[], screen: Screen): str
     const isBelow = room < leastReasonWidth && clean(reason, screen).length > room;
     return { text: isBelow ? '' : reason, below: isBelow ? reason : '' };
   });
-  const whole = cells.map((row, index) => [...row, reasons[index] ?? { text: '' }]);
+  const whole = cells.map((row, index) => [...row, reasons[index]?.text ?? '']);
   const { rows } = layOutTable(columns, whole, screen, margin);
   return [
     titles,
@@ -201,11 +191,11 @@ function formatBackends(backends: readonly BackendStatus[], screen: Screen): str
 
 function toCells({ endpoint, isLocal, state, isUncorroborated, forMs, flows, share }: BackendStatus): Part[] {
   return [
-    { text: `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}` },
+    `${formatEndpoint(endpoint)}${isLocal ? ' *' : ''}`,
     isUncorroborated ? { text: 'suspected', tone: 'bad' } : { text: state, tone: stateToTone[state] },
-    { text: forMs === null ? '' : formatAge(forMs) },
-    { text: flows === null ? '' : String(flows) },
-    { text: share === null ? '' : `${Math.round(share * 100)} %` },
+    forMs === null ? '' : formatAge(forMs),
+    flows === null ? '' : String(flows),
+    share === null ? '' : `${Math.round(share * 100)} %`,
   ];
 }
 
@@ -214,7 +204,7 @@ function formatHostServices(host: HostBalancer, screen: Screen): string[] {
   if (!isUsed(host)) return [];
   const lines: [string, readonly Part[]][] = [
     ['Services', describeServices(host)],
-    ...(host.activity === null ? [] : [['seats', describeSeats(host.activity)] as [string, Part[]]]),
+    ...(host.activity === null ? [] : [['seats', describeSeats(host.activity)] as [string, string[]]]),
     ['balancer', describeHostBalancer(host)],
   ];
   return lines.flatMap(([label, parts]) => layOutParts(toLabel(label), parts, screen));
@@ -224,39 +214,34 @@ function describeServices(host: HostBalancer): Part[] {
   const trouble = findTrouble(host);
   const { activity, tables } = host;
   const counts = activity === null ? [] : describeCounts(activity);
-  if (trouble === null) return [{ text: activity?.mode ?? '' }, ...counts];
+  if (trouble === null) return [activity?.mode ?? '', ...counts];
   const alive = tables.flatMap(({ aliveSeconds }) => (aliveSeconds === null ? [] : [aliveSeconds]));
   const isLeft = tables.length > 0 && alive.length === tables.length;
   const rest = isLeft
     ? `tables count for ${Math.ceil(Math.min(...alive))} s`
     : "kube-proxy's rules, if any, serve them";
-  return [
-    { text: isLeft ? 'NOT KEPT' : 'NOT BALANCED', tone: 'bad' },
-    { text: trouble },
-    { text: rest },
-    ...counts,
-  ];
+  return [{ text: isLeft ? 'NOT KEPT' : 'NOT BALANCED', tone: 'bad' }, trouble, rest, ...counts];
 }
 
 type Activity = NonNullable<HostBalancer['activity']>;
 
 function describeCounts({ services, elements, isFollowing, inUse }: Activity): Part[] {
   return [
-    { text: `${count(services, 'Service')}, ${count(elements, 'element')}` },
-    isFollowing ? { text: 'follows the API' } : { text: 'THE API IS AWAY: tables stay', tone: 'doubtful' },
+    `${count(services, 'Service')}, ${count(elements, 'element')}`,
+    isFollowing ? 'follows the API' : { text: 'THE API IS AWAY: tables stay', tone: 'doubtful' },
     ...(inUse.length === 0
       ? []
       : [{ text: `another host has ${inUse.join(', ')}`, tone: 'bad' } satisfies Part]),
   ];
 }
 
-function describeSeats({ seats, held, isWatched }: Activity): Part[] {
+function describeSeats({ seats, held, isWatched }: Activity): string[] {
   const others = seats.filter((seat) => !held.includes(seat));
-  if (seats.length === 0 && held.length === 0) return [{ text: 'none may be held by this node' }];
+  if (seats.length === 0 && held.length === 0) return ['none may be held by this node'];
   return [
-    { text: held.length === 0 ? 'none held' : `holds ${held.join(', ')}` },
-    ...(others.length === 0 ? [] : [{ text: `may hold ${others.join(', ')}` }]),
-    ...(isWatched === false ? [{ text: 'keepalived does not look whether the balancer runs' }] : []),
+    held.length === 0 ? 'none held' : `holds ${held.join(', ')}`,
+    ...(others.length === 0 ? [] : [`may hold ${others.join(', ')}`]),
+    ...(isWatched === false ? ['keepalived does not look whether the balancer runs'] : []),
   ];
 }
 
@@ -268,9 +253,9 @@ function describeHostBalancer({ balancer, activity, tables }: HostBalancer): Par
   }
   const { syncedMsAgo = null, repairs = 0 } = activity ?? {};
   return [
-    { text: `running, pid ${balancer.pid}, since ${balancer.since}` },
-    ...(syncedMsAgo === null ? [] : [{ text: `last sync ${formatAge(syncedMsAgo)} ago` }]),
-    ...(repairs === 0 ? [] : [{ text: count(repairs, 'repair') }]),
+    `running, pid ${balancer.pid}, since ${balancer.since}`,
+    ...(syncedMsAgo === null ? [] : [`last sync ${formatAge(syncedMsAgo)} ago`]),
+    ...(repairs === 0 ? [] : [count(repairs, 'repair')]),
   ];
 }
 
@@ -334,24 +319,20 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiser
   run: printStatus,
 });
 
-/** With --watch it ends when it is stopped, or when nobody reads its output any more. */
-async function printStatus({ config, options, screen, stdout, stderr }: StatusContext): Promise<number> {
-  const { json: isJson, watch: watchMs } = options;
+async function printStatus(context: StatusContext): Promise<number> {
+  const { config, options, screen, stderr } = context;
   // Help and mistakes load this file, too.
   const { readStatus } = await import('../../agent/main.ts');
   const { inspectBalancer } = await import('../../balancer/main.ts');
   // Null on a host that has Services alone.
   const readVips = async () => (config.vips.length === 0 ? null : await readStatus(config, stderr));
-  for (;;) {
+  return await printScreens(options.watch, context, async () => {
     const [found, services] = await Promise.all([readVips(), inspectBalancer()]);
-    const text = isJson
+    const text = options.json
       ? formatAllJson(found, services, nameNode(config))
       : formatAll(found, services, screen());
-    stdout(watchMs !== null && screen().isTerminal ? `${clearScreen}${text}` : text);
-    const isTrouble = (found !== null && isInTrouble(found)) || findTrouble(services) !== null;
-    if (watchMs === null) return isTrouble ? exitStatuses.found : exitStatuses.done;
-    if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
-  }
+    return { text, isTrouble: (found !== null && isInTrouble(found)) || findTrouble(services) !== null };
+  });
 }
 
 function formatAllJson(found: HostStatus | null, services: HostBalancer, node: string): string {

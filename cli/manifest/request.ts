@@ -75,15 +75,11 @@ export function checkDefaultDevice(
   const { defaultDevice, defaultClass } = options;
   if (defaultDevice === null) return [];
   const rule = 'is not the name of a LoadBalancerDevice';
+  const wrong = refuseValue('--default-device', defaultDevice, rule, 'haproxy-1');
   // Both would serve a Service without a class that has such an annotation.
   const both =
     '--default-device and --default-class exclude each other: both are about Services without a class. Leave one out';
-  return [
-    ...(isDeviceName(defaultDevice)
-      ? []
-      : [refuseValue('--default-device', defaultDevice, rule, 'haproxy-1')]),
-    ...(defaultClass ? [both] : []),
-  ];
+  return [...(isDeviceName(defaultDevice) ? [] : [wrong]), ...(defaultClass ? [both] : [])];
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {

@@ -6,7 +6,6 @@ import {
   formatSince,
   type Part,
   layOutParts,
-  type Column,
   formatTable,
   type Tone,
   layOutTable,
@@ -55,9 +54,9 @@ function formatHead(view: ServiceView, nowMs: number, screen: Screen): string[] 
   const age = formatSince(since, nowMs);
   const parts: Part[] = [
     paintState(state),
-    ...(age === '' ? [] : [{ text: `since ${age}` }]),
-    { text: (ports ?? []).map(({ port, protocol }) => `${port}/${protocol}`).join(', ') },
-    { text: `policy ${externalTrafficPolicy}` },
+    ...(age === '' ? [] : [`since ${age}`]),
+    (ports ?? []).map(({ port, protocol }) => `${port}/${protocol}`).join(', '),
+    `policy ${externalTrafficPolicy}`,
   ];
   return [
     ...layOutParts(`${key}   `, parts, screen),
@@ -66,24 +65,23 @@ function formatHead(view: ServiceView, nowMs: number, screen: Screen): string[] 
 }
 
 function formatBlock(titles: readonly string[], rows: readonly (readonly Part[])[], screen: Screen) {
-  const columns: Column[] = titles.map((title) => ({ title }));
-  return rows.length === 0 ? [] : formatTable(columns, rows, screen, margin);
+  return rows.length === 0 ? [] : formatTable(titles, rows, screen, margin);
 }
 
 function listAddressRows({ addresses }: ServiceView): Part[][] {
   return addresses.map((one) => [
-    { text: nameAddress(one) },
-    { text: one.seat ?? 'none' },
+    nameAddress(one),
+    one.seat ?? 'none',
     { text: nameSeatHolder(one), tone: one.seatHolders.length === 1 || one.device !== null ? 'good' : 'bad' },
-    { text: one.device === null ? one.nodes.join(', ') || 'no node' : 'its units' },
+    one.device === null ? one.nodes.join(', ') || 'no node' : 'its units',
   ]);
 }
 
 function listPodRows({ pods }: ServiceView, nowMs: number): Part[][] {
   return pods.map((pod) => [
-    { text: pod.address },
-    { text: pod.ports },
-    { text: pod.node ?? '' },
+    pod.address,
+    pod.ports,
+    pod.node ?? '',
     {
       text: [describePod(pod, nowMs), ...describeDrain(pod, nowMs)].join(', '),
       tone: pod.state === 'ready' && pod.draining === null ? 'good' : 'doubtful',
@@ -118,7 +116,7 @@ function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
     draining.map(({ member, since, sessions = null }): Part[] => {
       const left = sessions === null ? '' : `, ${count(sessions, 'session')} left`;
       const rest = `no new connections for ${formatSince(since, nowMs)}${left}`;
-      return [{ text: member }, { text: name }, { text: rest, tone: 'doubtful' }];
+      return [member, name, { text: rest, tone: 'doubtful' }];
     }),
   );
 }
@@ -126,9 +124,9 @@ function listMemberRows({ devices }: ServiceView, nowMs: number): Part[][] {
 function toNodeRow({ node, report, isProgrammed }: NodeOfService): Part[] {
   const msSinceRenewal = report?.msSinceRenewal ?? null;
   return [
-    { text: node },
-    { text: report?.isLiving === true ? report.mode : '' },
-    { text: msSinceRenewal === null ? 'never' : `${formatAge(msSinceRenewal)} ago` },
+    node,
+    report?.isLiving === true ? report.mode : '',
+    msSinceRenewal === null ? 'never' : `${formatAge(msSinceRenewal)} ago`,
     judgeNode(isProgrammed, report?.isLiving === true),
   ];
 }
@@ -141,21 +139,14 @@ function judgeNode(isProgrammed: boolean, isLiving: boolean): Part {
 function formatEvents(events: ServiceDetails['events'], nowMs: number, screen: Screen): string[] {
   if (events === null) return layOutText('', 'events: these credentials may not list events', screen);
   const rows = events.map(({ at, type, reason, message, count }): Part[] => [
-    { text: `${formatSince(at, nowMs)} ago` },
+    `${formatSince(at, nowMs)} ago`,
     { text: reason, tone: type === 'Normal' ? undefined : 'doubtful' },
-    { text: count === 1 ? message : `${message} (${count} times)` },
+    count === 1 ? message : `${message} (${count} times)`,
   ]);
   return formatBlock(['SEEN', 'EVENT', 'WHAT'], rows, screen);
 }
 
-const columns = [
-  { title: 'SERVICE' },
-  { title: 'ADDRESS' },
-  { title: 'HOLDER' },
-  { title: 'PODS' },
-  { title: 'SINCE', isRight: true },
-  { title: 'STATE' },
-] as const;
+const columns = ['SERVICE', 'ADDRESS', 'HOLDER', 'PODS', '>SINCE', 'STATE'];
 
 const stateToTone: Readonly<Record<ServiceState, Tone>> = {
   ready: 'good',
@@ -194,14 +185,14 @@ function toRows({ key, addresses, pods, devices, since, state }: ServiceView, no
   const [first, ...more] = addresses;
   return [
     [
-      { text: key },
-      { text: first === undefined ? 'none' : nameAddress(first) },
-      { text: first === undefined ? nameWanted(devices) : nameSeatHolder(first) },
-      { text: countPods(pods, devices) },
-      { text: formatSince(since, nowMs) },
+      key,
+      first === undefined ? 'none' : nameAddress(first),
+      first === undefined ? nameWanted(devices) : nameSeatHolder(first),
+      countPods(pods, devices),
+      formatSince(since, nowMs),
       paintState(state),
     ],
-    ...more.map((one) => ['', nameAddress(one), nameSeatHolder(one), '', '', ''].map((text) => ({ text }))),
+    ...more.map((one) => ['', nameAddress(one), nameSeatHolder(one), '', '', '']),
   ];
 }
 
@@ -282,17 +273,15 @@ function summarize({ services }: ServicesView): string {
   return `${count(services.length, 'Service')}: ${counts.join(', ')}`;
 }
 
+const noPool = `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`;
+
 /** What Services depend on, as far as something is wrong with it. */
 function listNotes(view: Omit<ServicesView, 'services'>, nowMs: number): string[] {
   const { controller, pools, devices, reports } = view;
   const living = reports.filter(({ isLiving }) => isLiving);
   return [
     ...describeController(controller),
-    ...(pools.length === 0 && devices.length === 0
-      ? [
-          `there is no AddressPool. To make one: ${keepTogether('vipnat manifest services --pool RANGE')}, with all options that it had before`,
-        ]
-      : []),
+    ...(pools.length === 0 && devices.length === 0 ? [noPool] : []),
     ...pools.flatMap(({ metadata, status }) =>
       (status?.conditions ?? [])
         .filter((one) => one.status === 'False')
@@ -331,14 +320,7 @@ function describeController({ isLeading, leader, msSinceRenewal }: ServicesView[
   return [`no controller leads: ${who} renewed its Lease ${formatAge(msSinceRenewal)} ago`];
 }
 
-const deviceColumns = [
-  { title: 'DEVICE' },
-  { title: 'DRIVER' },
-  { title: 'SERVICES', isRight: true },
-  { title: 'DRAINING', isRight: true },
-  { title: 'SINCE', isRight: true },
-  { title: 'STATE' },
-] as const;
+const deviceColumns = ['DEVICE', 'DRIVER', '>SERVICES', '>DRAINING', '>SINCE', 'STATE'];
 
 /** A table of devices: below each its units, then what is to be said of it. Empty for none. */
 function formatDevices(devices: readonly DeviceView[], nowMs: number, screen: Screen, indent = ''): string[] {
@@ -357,11 +339,11 @@ function toDeviceRow(device: DeviceView, nowMs: number): Part[] {
   const { name, driver, balancers, draining, since, isReady, reason } = device;
   const isFine = isReady === true && reason === 'Ready';
   return [
-    { text: name },
-    { text: driver },
-    { text: balancers === null ? '' : String(balancers) },
-    { text: String(draining) },
-    { text: formatSince(since, nowMs) },
+    name,
+    driver,
+    balancers === null ? '' : String(balancers),
+    String(draining),
+    formatSince(since, nowMs),
     isReady === true
       ? { text: isFine ? 'ready' : `ready, ${reason}`, tone: isFine ? 'good' : 'doubtful' }
       : { text: `NOT READY, ${reason}`, tone: 'bad' },

@@ -217,10 +217,8 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
     const why = isSelected
       ? 'its selector matches no pod, or no pod has an address yet'
       : 'it has no selector, and no EndpointSlice names an endpoint';
-    return {
-      reason: 'NoEndpoints',
-      why: slices.length === 0 && isSelected ? `${why} (no EndpointSlice)` : why,
-    };
+    const note = slices.length === 0 && isSelected ? ' (no EndpointSlice)' : '';
+    return { reason: 'NoEndpoints', why: `${why}${note}` };
   }
   const serving = pods.filter(({ state, isServingLast }) => state === 'ready' || isServingLast);
   if (serving.length === 0) return { reason: 'NoReadyPod', why: `none of its ${pods.length} pods is ready` };

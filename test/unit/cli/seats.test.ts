@@ -135,6 +135,8 @@ w1 cannot hold default/0: 10.0.9.10 is in no subnet of this host (it has eth0)
 drained in pool default: w4
 default/1: another node comes first. To move them: vipnat seats rebalance
 `);
+    const none = viewSeats({ pools: [], virtualIps: [], leases: [] }, now);
+    expect(formatSeats(none)).toBe('no seat: no AddressPool has one\n');
   });
 
   test('believes the node that took a seat, and not the one that had it before it lost its power', () => {
@@ -144,11 +146,6 @@ default/1: another node comes first. To move them: vipnat seats rebalance
     expect(view(makeLease('w1', ['default/1']), claim(20_000))).toEqual(['w1']);
     expect(view(makeLease('w1', ['default/1']), claim(5000))).toEqual(['w1', 'w2']);
     expect(view(makeLease('w1', []), claim(20_000))).toEqual(['w2']);
-  });
-
-  test('says where there is none', () => {
-    const view = viewSeats({ pools: [], virtualIps: [], leases: [] }, now);
-    expect(formatSeats(view)).toBe('no seat: no AddressPool has one\n');
   });
 
   test('says the same to programs', () => {
