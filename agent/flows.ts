@@ -13,7 +13,7 @@ import type { Kernel, FlowSelection } from '../lib/kernel/port.ts';
 import { type Clock, Rounds, backOff } from '../lib/clock.ts';
 import { HealthMonitor, type MonitorOptions } from './health/monitor.ts';
 import type { Watched, HealthView, Health } from './health/usable.ts';
-import type { FlowListener } from './report/events.ts';
+import type { LoopObserver } from './report/events.ts';
 import type { Decision } from './decide/decision.ts';
 
 /** By then new connections go elsewhere, and who had none before has none. */
@@ -168,7 +168,7 @@ export class UnlistedHealth extends HealthMonitor {
 interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
-  readonly report: FlowListener;
+  readonly report: Pick<LoopObserver, 'flowsReset' | 'flowsNotReset'>;
   readonly health: Pick<HealthMonitor, 'view'> & Partial<Pick<HealthMonitor, 'departed'>>;
 }
 

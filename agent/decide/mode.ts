@@ -345,13 +345,8 @@ function findPath(facts: Pick<VipFacts, 'proxyMode' | 'serviceChain' | 'virtualS
   return facts.proxyMode.value === 'ipvs' ? facts.virtualServer : facts.serviceChain;
 }
 
-function avoid(reason: string): Obstacle {
-  return { reason, isBypass: false };
-}
-
-function bypass(reason: string): Obstacle {
-  return { reason, isBypass: true };
-}
+const avoid = (reason: string): Obstacle => ({ reason, isBypass: false });
+const bypass = (reason: string): Obstacle => ({ reason, isBypass: true });
 
 function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
   const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;

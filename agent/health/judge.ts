@@ -36,10 +36,8 @@ export function judgeAll(
   return all.map((one) => judge(one, { others: all.filter((other) => other !== one), now, goneAt }));
 }
 
-interface Verdict {
-  readonly state: HealthState;
-  readonly reason: string;
-}
+/** A state, and what brings an apiserver into it. */
+export type Verdict = Pick<EndpointHealth, 'state' | 'reason'>;
 
 /** Judges one by its peers, which can corroborate its failure. */
 export function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
