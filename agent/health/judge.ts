@@ -415,11 +415,7 @@ export const healthStates = ['ready', 'warming', 'draining', 'dead'] as const;
 export type HealthState = (typeof healthStates)[number];
 
 /** What looks bad, and since when it does. */
-export interface UnconfirmedFailure {
-  /** One phrase for people. */
-  readonly reason: string;
-  readonly since: number;
-}
+export type UnconfirmedFailure = Pick<EndpointHealth, 'reason' | 'since'>;
 
 /** One apiserver's health. Never changed in place. */
 export interface EndpointHealth {
