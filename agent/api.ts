@@ -298,9 +298,7 @@ function noAnswer(): VipnatError {
 }
 
 /** The dependencies of the agent's source, and its listeners. */
-interface WatchedApiOptions {
-  readonly route: ApiRoute;
-  readonly clock: Clock;
+interface WatchedApiOptions extends Pick<ListedApiOptions, 'route' | 'clock'> {
   readonly random: Random;
   readonly report: ApiLog;
   /** Called after every change of the view: a hint to sync. */
@@ -308,7 +306,7 @@ interface WatchedApiOptions {
 }
 
 /** Follows the API by list and watch, from the first `getView` on. Losing it leaves the view as it was, but for `isCurrent` (I10). */
-export class WatchedApi implements FollowedApi {
+export class WatchedApi implements ClusterApi {
   readonly #options: WatchedApiOptions;
   readonly #followers: readonly Pick<Informer<ApiObject>, 'start' | 'wake' | 'failOver' | 'stop'>[];
   readonly #followed = new Set<string>();
@@ -336,6 +334,7 @@ export class WatchedApi implements FollowedApi {
     ];
   }
 
+  /** What it has said so far. */
   get view(): ApiView | null {
     return this.#view;
   }
@@ -352,11 +351,13 @@ export class WatchedApi implements FollowedApi {
     return this.#view;
   }
 
+  /** Called with whom this node's probes find down, as text, when that changes: others are followed, if any. */
   setUnhealthy(unwell: ReadonlySet<string>): void {
     this.#options.route.setUnhealthy(unwell);
     for (const follower of this.#followers) follower.failOver();
   }
 
+  /** Ends all work in progress. */
   stop(): void {
     for (const follower of this.#followers) follower.stop();
   }
@@ -452,15 +453,9 @@ export interface Following {
 }
 
 /** An API source that follows by itself, from the first `getView` on. */
-export interface FollowedApi extends ClusterApi {
-  /** What it has said so far. */
-  readonly view: ApiView | null;
+export interface FollowedApi extends Omit<WatchedApi, 'following'> {
   /** How that goes; null where nothing is followed. */
   readonly following: Following | null;
-  /** Called with whom this node's probes find down, as text, when that changes: others are followed, if any. */
-  setUnhealthy(unwell: ReadonlySet<string>): void;
-  /** Ends all work in progress. */
-  stop(): void;
 }
 
 /** No credentials are configured: nothing is asked. */

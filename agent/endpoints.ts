@@ -40,15 +40,16 @@ export function findCandidates(
 }
 
 /** What the sources of a family are found in. */
-interface CandidateInput {
+export interface CandidateInput {
   readonly observation: Observation;
   readonly memory: ServiceState;
   readonly config: Pick<Config, 'endpoints' | 'vips'>;
 }
 
-function findCandidatesOf(family: Family, { observation, memory, config }: CandidateInput): Candidates {
+function findCandidatesOf(family: Family, input: CandidateInput): Candidates {
+  const { observation, memory, config } = input;
   return chooseEndpoints({
-    ...findLiveSources(family, { observation, memory, config }),
+    ...findLiveSources(family, input),
     family,
     configured: config.endpoints,
     remembered: memory.endpoints[family] ?? null,
@@ -89,30 +90,24 @@ function isLeftOver(
 }
 
 /**
- * For how many seconds the Service keeps a client with its apiserver; null for not at all. The first source that knows
+ * By family, for how many seconds the Service keeps a client with its apiserver; null for not at all. The first source that knows
  * counts: the API, kube-proxy's rules, kube-proxy's rules as last seen, and vipnat's own rules for these VIPs. Pure.
  */
-function findAffinity(
-  family: Family,
-  observation: Observation,
-  vips: readonly Endpoint[],
-  memory: ServiceState,
-): number | null {
-  const { api } = memory;
-  // Only a Service that the API reported has ClusterIPs.
-  if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
-  const { backends, affinitySeconds } = findProxyPart(observation.views[family], observation.proxyMode.value);
-  if (backends !== null) return affinitySeconds;
-  return memory.affinity[family] ?? findWrittenAffinity(family, observation, vips);
-}
-
-/** The affinity of each family, kept for syncs at which no source knows it. */
 export function rememberAffinity(
   observation: Observation,
   vips: readonly Endpoint[],
-  memory: ServiceState,
+  { api, affinity }: ServiceState,
 ): ServiceState['affinity'] {
-  return mapFamilies((family) => findAffinity(family, observation, vips, memory));
+  return mapFamilies((family) => {
+    // Only a Service that the API reported has ClusterIPs.
+    if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
+    const { backends, affinitySeconds } = findProxyPart(
+      observation.views[family],
+      observation.proxyMode.value,
+    );
+    if (backends !== null) return affinitySeconds;
+    return affinity[family] ?? findWrittenAffinity(family, observation, vips);
+  });
 }
 
 /** There is one Service: of VIPs that contradict each other the longest time is taken, in whatever order they are. */
@@ -124,16 +119,15 @@ function findWrittenAffinity(family: Family, observation: Observation, vips: rea
 }
 
 /** The sources that are notified of changes, for one family. */
-interface LiveSources {
+type LiveSources = Pick<EndpointSources, 'api' | 'kubeProxy'>;
+
+/** Where the apiservers of one family may be known from. */
+export interface EndpointSources {
+  readonly family: Family;
   /** What the Kubernetes API lists. */
   readonly api: Sourced<readonly Endpoint[]> | null;
   /** What kube-proxy has programmed, in the mode it runs in. */
   readonly kubeProxy: Sourced<readonly Endpoint[]> | null;
-}
-
-/** Where the apiservers of one family may be known from. */
-export interface EndpointSources extends LiveSources {
-  readonly family: Family;
   /** `--endpoints`, of any family. */
   readonly configured: readonly Endpoint[];
   /** What the API, kube-proxy or `--endpoints` named last, to this process or the one before. */
@@ -181,7 +175,8 @@ export function chooseEndpoints(sources: EndpointSources): Candidates {
     }
   }
   const once = listOnce(refusals);
-  const seenIn = once.length > 0 ? describeRefused(once) : describeNoAnswer(api !== null);
+  const nobody = `${api === null ? '' : 'the API, '}kube-proxy's rules and --endpoints name none`;
+  const seenIn = once.length > 0 ? describeRefused(once) : nobody;
   const refused = once.map(({ sentence }) => sentence);
   return { value: [], seenIn, refused, isFromApi: false, isLive: false, fallbackEndpoints: [], own: null };
 }
@@ -221,10 +216,6 @@ function describeRefused(refusals: readonly Refusal[]): string {
   const rest = refusals.length - named.length;
   const end = rest === 0 ? '' : `, and ${rest} more`;
   return `no source lists a usable one: ${named.join(', ')}${end}`;
-}
-
-function describeNoAnswer(hasApi: boolean): string {
-  return `${hasApi ? 'the API, ' : ''}kube-proxy's rules and --endpoints name none`;
 }
 
 /** Those that are not among others, sorted. */

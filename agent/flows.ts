@@ -13,8 +13,9 @@ import type { Kernel, FlowSelection } from '../lib/kernel/port.ts';
 import { type Clock, Rounds, backOff } from '../lib/clock.ts';
 import { HealthMonitor, type MonitorOptions } from './health/monitor.ts';
 import type { Watched, HealthView, Health } from './health/usable.ts';
-import type { FlowListener } from './report/events.ts';
+import type { LoopObserver } from './report/events.ts';
 import type { Decision } from './decide/decision.ts';
+import type { HealthLog } from './report/log.ts';
 
 /** By then new connections go elsewhere, and who had none before has none. */
 const firstCountMs = 5000;
@@ -30,12 +31,7 @@ interface UnlistedPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
   /** Notified of departures. */
-  readonly report: {
-    /** An unlisted apiserver has this many connections: it is probed from now on. */
-    departed(endpoint: Endpoint, connections: number): void;
-    /** The one of this text has none any more, or is listed again. */
-    ended(text: string): void;
-  };
+  readonly report: Pick<HealthLog, 'departed' | 'ended'>;
 }
 
 /** Probes the apiservers to watch, and keeps probing the departed ones. */
@@ -168,7 +164,7 @@ export class UnlistedHealth extends HealthMonitor {
 interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;
-  readonly report: FlowListener;
+  readonly report: Pick<LoopObserver, 'flowsReset' | 'flowsNotReset'>;
   readonly health: Pick<HealthMonitor, 'view'> & Partial<Pick<HealthMonitor, 'departed'>>;
 }
 

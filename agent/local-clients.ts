@@ -1,4 +1,4 @@
-import type { LocalClientListener, LoopObserver } from './report/events.ts';
+import type { LoopObserver } from './report/events.ts';
 import type { RouteChange } from './decide/decision.ts';
 import { type Endpoint, isInSubnet } from '../lib/net.ts';
 import type { Config } from '../config/options.ts';
@@ -139,7 +139,10 @@ interface LocalClientPorts {
     Kernel,
     'readLocalRoutes' | 'addSourceRoute' | 'removeSourceRoute' | 'abortOwnConnections'
   >;
-  readonly report: LocalClientListener;
+  readonly report: Pick<
+    LoopObserver,
+    'sourceRouteChanged' | 'ownConnectionsEnded' | 'localClientsKept' | 'localClientsNotKept'
+  >;
 }
 
 /** An address that comes and goes meanwhile is met by the next reading. */

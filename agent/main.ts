@@ -222,11 +222,7 @@ type OneRun = Pick<Assessment, 'decisions' | 'health'> & Pick<HostObservation, '
  */
 export async function runOnce(config: Config, notify: Notify): Promise<OneRun> {
   const release = await acquireRole(agentRole, describeSelf(), new Map());
-  try {
-    return await convergeOnce(config, notify);
-  } finally {
-    await release();
-  }
+  return await convergeOnce(config, notify).finally(release);
 }
 
 async function convergeOnce(config: Config, notify: Notify): Promise<OneRun> {

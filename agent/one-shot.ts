@@ -99,17 +99,10 @@ export interface OwnRemoval {
   readonly plan: Plan;
   /** The local routes. */
   readonly routes: readonly RouteChange[];
-  /** Open connections that end with the rules. */
-  readonly resets: readonly Reset[];
+  /** Open connections, one at least, that the kernel forgets with the rules: their next packet is answered by a reset. */
+  readonly resets: readonly { readonly vip: Endpoint; readonly connections: number }[];
   /** What could not be read or removed. */
   readonly problems: readonly UnreadText[];
-}
-
-/** Open connections to a virtual IP that the kernel forgets, so that their next packet is answered by a reset. */
-interface Reset {
-  readonly vip: Endpoint;
-  /** At least one. */
-  readonly connections: number;
 }
 
 /** Removes the rules and routes of some virtual IPs, or of all of every version, or only reports them. Each that fails keeps no other. */

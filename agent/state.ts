@@ -18,6 +18,7 @@ import { type FileHandle, stat } from 'node:fs/promises';
 import type { Stats } from 'node:fs';
 import * as z from 'zod/mini';
 import {
+  type CandidateInput,
   maxEndpoints,
   rememberEndpoints,
   rememberPrevious,
@@ -27,7 +28,6 @@ import {
 } from './endpoints.ts';
 import { createHash } from 'node:crypto';
 import type { Observation } from './observe/observe.ts';
-import type { Config } from '../config/options.ts';
 import type { ServiceState } from './observe/kube-proxy.ts';
 import { type Sourced, readJson } from '../lib/text.ts';
 
@@ -321,16 +321,9 @@ function toChecksum(content: Omit<z.output<typeof schema>, 'checksum'>): string 
   return `sha256:${createHash('sha256').update(text).digest('hex')}`;
 }
 
-/** What a sync rests on, but for health. */
-interface Seen {
-  readonly observation: Observation;
-  readonly config: Config;
-  readonly memory: ServiceState;
-}
-
 /** What a sync leaves in memory of the apiservers that it found. Pure. */
 export function rememberApiservers(
-  seen: Seen,
+  seen: CandidateInput,
 ): Pick<ServiceState, 'endpoints' | 'previousEndpoints' | 'proxyOnly'> {
   const { memory } = seen;
   const endpoints = mapFamilies((family) => {
@@ -375,7 +368,7 @@ export function forgetService(memory: ReconcileState, { views }: Pick<Observatio
 }
 
 /** The apiservers that somebody else names now: the API, kube-proxy or `--endpoints`. Null when nobody names any. */
-function findNamed(family: Family, seen: Seen): Sourced<readonly Endpoint[]> | null {
+function findNamed(family: Family, seen: CandidateInput): Sourced<readonly Endpoint[]> | null {
   const { config } = seen;
   const { api, kubeProxy } = findLiveSources(family, seen);
   const admitted = [api, kubeProxy, { value: config.endpoints, seenIn: '--endpoints' }]
@@ -385,13 +378,13 @@ function findNamed(family: Family, seen: Seen): Sourced<readonly Endpoint[]> | n
 }
 
 /** Where vipnat's rules are the memory of an agent that is gone and left no other. */
-function findOwn(family: Family, { observation, config }: Seen): Sourced<readonly Endpoint[]> {
+function findOwn(family: Family, { observation, config }: CandidateInput): Sourced<readonly Endpoint[]> {
   const source = { value: listInstalled(family, observation, config.vips), seenIn: "vipnat's own rules" };
   return { ...source, value: admit(source, family, config.vips).admitted };
 }
 
 /** Only while the API answers: what kube-proxy learns afterwards is newer. */
-function rememberProxy(seen: Seen): ServiceState['proxyOnly'] {
+function rememberProxy(seen: CandidateInput): ServiceState['proxyOnly'] {
   if (seen.memory.api?.isCurrent !== true) return seen.memory.proxyOnly;
   return mapFamilies((family) => findLiveSources(family, seen).kubeProxy?.value ?? []);
 }

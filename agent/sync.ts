@@ -35,11 +35,8 @@ import { WithoutSyncs, type WithoutSyncsPorts } from './sync-sources.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { Family } from '../lib/net.ts';
 
-/** Rules that carried vipnat's id but read differently, right after a write of vipnat's; by `renderingKey`. */
-type UnknownRenderings = ReadonlyMap<string, string>;
-
-/** The rules of a plan that were written as wanted and are printed as something else. */
-export function findUnknownRenderings({ tables }: Plan): UnknownRenderings {
+/** The rules of a plan that carry vipnat's id and are printed as something else than what was written; by `renderingKey`. */
+export function findUnknownRenderings({ tables }: Plan): ReadonlyMap<string, string> {
   return new Map(
     tables.flatMap(({ dialect, drift }) =>
       drift.flatMap(({ kind, rule, id }) =>
@@ -58,7 +55,8 @@ const maxUnverifiedWrites = 3;
 export class UnverifiedWrites {
   #count = 0;
   #isFresh = false;
-  #unknownRenderings: UnknownRenderings = new Map();
+  /** Of the rules right after vipnat's last write. */
+  #unknownRenderings: ReadonlyMap<string, string> = new Map();
 
   /** Whether one more would not help either. */
   get areTooMany(): boolean {

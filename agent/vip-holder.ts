@@ -2,7 +2,7 @@ import type { Logger } from '../lib/telemetry/log.ts';
 import type { EventRecorder } from '../lib/telemetry/events.ts';
 import type { Notice, VrrpState } from '../lib/keepalived/write.ts';
 import { type ListeningAddress, isReachedBy } from '../lib/kernel/host.ts';
-import type { ListeningListener } from './report/events.ts';
+import type { LoopObserver } from './report/events.ts';
 import type { Assessment, Decision } from './decide/decision.ts';
 import { canServe } from './decide/mode.ts';
 import { isBalanced } from '../config/options.ts';
@@ -21,7 +21,7 @@ export function reportNotice(logger: Logger, { instance, state }: Notice, before
 export interface ServingPorts {
   /** What listens on this host; null where that cannot be read. */
   readonly readListening: () => Promise<readonly ListeningAddress[] | null>;
-  readonly report: ListeningListener;
+  readonly report: Pick<LoopObserver, 'listeningRead'>;
   /** Whether the VIPs are to leave this host, as it is drained; they are not where left out. */
   readonly isLeaving?: () => Promise<boolean>;
 }

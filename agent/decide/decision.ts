@@ -80,13 +80,9 @@ export interface ProxyPath {
 }
 
 /** All that the decision about one VIP rests on. */
-export interface VipFacts extends Pick<Decision, 'vip' | 'affinitySeconds'> {
+export interface VipFacts extends Pick<Decision, 'vip' | 'affinitySeconds' | 'method' | 'weights'> {
   /** `--mode`. */
   readonly mode: Mode;
-  /** `--method`. */
-  readonly method?: Config['method'];
-  /** With the method `lc`: what new connections the usable apiservers get, where that is not the same. */
-  readonly weights?: Weights | undefined;
   readonly proxyMode: Sourced<FoundProxyMode>;
   /** The kernel's switch that keeps this host from passing on what is balanced, or null. */
   readonly closedSwitch: string | null;

@@ -236,12 +236,8 @@ function toDecision(
 }
 
 /** That a mode is taken, and what is decided by that. What is left out is as for any mode. */
-interface Choice extends Partial<
-  Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'method' | 'weights'>
-> {
-  /** One sentence for a person, without the VIP. */
-  readonly reason: string;
-}
+type Choice = Pick<Decision, 'reason'> &
+  Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'method' | 'weights'>>;
 
 /** That a mode is not possible. */
 interface Refusal {
@@ -294,12 +290,7 @@ function nameSource({ apiSource, source = null }: VipFacts, reason: string): str
 }
 
 /** Why kube-proxy's path is not followed. */
-interface Obstacle {
-  /** One sentence for a person. */
-  readonly reason: string;
-  /** Whether this is the bypass, to be left only after two equal syncs. */
-  readonly isBypass: boolean;
-}
+type Obstacle = Pick<Decision, 'reason' | 'isBypass'>;
 
 /** The bypass ends after so many equal syncs, so that kube-proxy in the middle of its own changes cannot make vipnat flap. */
 const syncsToLeaveBypass = 2;
@@ -345,13 +336,8 @@ function findPath(facts: Pick<VipFacts, 'proxyMode' | 'serviceChain' | 'virtualS
   return facts.proxyMode.value === 'ipvs' ? facts.virtualServer : facts.serviceChain;
 }
 
-function avoid(reason: string): Obstacle {
-  return { reason, isBypass: false };
-}
-
-function bypass(reason: string): Obstacle {
-  return { reason, isBypass: true };
-}
+const avoid = (reason: string): Obstacle => ({ reason, isBypass: false });
+const bypass = (reason: string): Obstacle => ({ reason, isBypass: true });
 
 function describeMissingPath({ proxyMode, serviceChainProblem, virtualServerProblem }: VipFacts): string {
   const problem = proxyMode.value === 'ipvs' ? virtualServerProblem : serviceChainProblem;

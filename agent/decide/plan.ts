@@ -109,13 +109,12 @@ function toTransactions(tables: readonly TablePlan[]): Transaction[] {
     families.flatMap((family) => {
       const parts = tables.filter((part) => part.dialect === dialect && part.family === family);
       if (parts.length === 0) return [];
-      return [{ family, dialect, input: `${parts.flatMap(toScript).join('\n')}\n` }];
+      const lines = parts.flatMap((part) =>
+        part.dialect === 'nftables'
+          ? part.changes.map(({ command }) => command)
+          : toRestoreLines(part.table, part.changes),
+      );
+      return [{ family, dialect, input: `${lines.join('\n')}\n` }];
     }),
   );
-}
-
-function toScript(part: TablePlan): string[] {
-  return part.dialect === 'nftables'
-    ? part.changes.map(({ command }) => command)
-    : toRestoreLines(part.table, part.changes);
 }

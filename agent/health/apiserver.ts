@@ -1,73 +1,47 @@
-import {
-  type ConnectHistory,
-  emptyConnects,
-  type ConnectResult,
-  addConnect,
-  type ConnectOutcome,
-} from '../../lib/http/client.ts';
+import { emptyConnects, type ConnectResult, addConnect, type ConnectOutcome } from '../../lib/http/client.ts';
 import type { Endpoint } from '../../lib/net.ts';
 
-/** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
-export interface ProbeHistory extends ConnectHistory {
-  /** When the last connect was begun. */
-  readonly connectedAt: number;
-  /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
-  readonly unansweredMs: number;
-  /** Questions in a row that were answered with ready. */
-  readonly readyAnswers: number;
-  readonly readyAt: number;
-  /** When the first question was asked of those in a row that were answered with ready within a second; Infinity where the last was not. */
-  readonly promptSince: number;
-  /** When the last such question was asked. */
-  readonly promptAt: number;
-  /** When the last question was asked that got any answer. */
-  readonly answeredAt: number;
-  /** Questions in a row without an answer. */
-  readonly unanswered: number;
-  readonly unansweredSince: number;
-  /** Why the last answer was not ready, or null when it was. */
-  readonly failure: string | null;
-  readonly failureAt: number;
-  readonly failureCause: FailureCause;
-  /** Why its good answers say only that its process lives; null where they say that it is ready. */
-  readonly livenessOnly: string | null;
-  /** When the first question was asked of those in a row that were answered so. */
-  readonly livenessSince: number;
-  /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
-  readonly isFrozen: boolean;
-  /** Since when. */
-  readonly frozenSince: number;
-  /** Whether its process closed both connections of the probes together, and has answered no question since. */
-  readonly isEnded: boolean;
-  /** When it did that last, also if it has answered since. */
-  readonly endedAt: number;
-  /** Whether the last drain check found its host drained. */
-  readonly isDrained: boolean;
-}
-
-/** Nothing seen yet. */
-export const emptyHistory: ProbeHistory = {
+/** Of an apiserver of which nothing was seen yet. */
+export const emptyHistory = {
   ...emptyConnects,
+  /** When the last connect was begun. */
   connectedAt: -Infinity,
+  /** For how long it has answered no connect, as far as this process ran: from the first such connect to the last. */
   unansweredMs: 0,
+  /** Questions in a row that were answered with ready. */
   readyAnswers: 0,
   readyAt: -Infinity,
+  /** When the first question was asked of those in a row that were answered with ready within a second; Infinity where the last was not. */
   promptSince: Infinity,
+  /** When the last such question was asked. */
   promptAt: -Infinity,
+  /** When the last question was asked that got any answer. */
   answeredAt: -Infinity,
+  /** Questions in a row without an answer. */
   unanswered: 0,
   unansweredSince: 0,
-  failure: null,
+  /** Why the last answer was not ready, or null when it was. */
+  failure: null as string | null,
   failureAt: 0,
-  failureCause: 'other',
-  livenessOnly: null,
+  failureCause: 'other' as FailureCause,
+  /** Why its good answers say only that its process lives; null where they say that it is ready. */
+  livenessOnly: null as string | null,
+  /** When the first question was asked of those in a row that were answered so. */
   livenessSince: 0,
+  /** Whether its process has answered nothing for 2.5 s, not even a new handshake. */
   isFrozen: false,
+  /** Since when. */
   frozenSince: 0,
+  /** Whether its process closed both connections of the probes together, and has answered no question since. */
   isEnded: false,
+  /** When it did that last, also if it has answered since. */
   endedAt: -Infinity,
+  /** Whether the last drain check found its host drained. */
   isDrained: false,
 };
+
+/** What probes have shown of one apiserver. Times are of the Clock, and those of questions are when they were asked. */
+export type ProbeHistory = Readonly<typeof emptyHistory>;
 
 /** What one probe has shown. */
 export type ProbeResult =

@@ -206,11 +206,8 @@ function describeChecks(body: string): string {
  */
 
 /** What it is made with. */
-interface TlsConnectionOptions {
-  readonly clock: Clock;
+interface TlsConnectionOptions extends Required<Omit<ApiserverOptions, 'onNoDrainCheck'>> {
   readonly endpoint: Endpoint;
-  readonly findAuthority: () => Authority | null;
-  readonly readCredentials: ReadCredentials;
   readonly onClose: () => void;
 }
 

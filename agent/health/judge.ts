@@ -36,10 +36,8 @@ export function judgeAll(
   return all.map((one) => judge(one, { others: all.filter((other) => other !== one), now, goneAt }));
 }
 
-interface Verdict {
-  readonly state: HealthState;
-  readonly reason: string;
-}
+/** A state, and what brings an apiserver into it. */
+export type Verdict = Pick<EndpointHealth, 'state' | 'reason'>;
 
 /** Judges one by its peers, which can corroborate its failure. */
 export function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
@@ -417,11 +415,7 @@ export const healthStates = ['ready', 'warming', 'draining', 'dead'] as const;
 export type HealthState = (typeof healthStates)[number];
 
 /** What looks bad, and since when it does. */
-export interface UnconfirmedFailure {
-  /** One phrase for people. */
-  readonly reason: string;
-  readonly since: number;
-}
+export type UnconfirmedFailure = Pick<EndpointHealth, 'reason' | 'since'>;
 
 /** One apiserver's health. Never changed in place. */
 export interface EndpointHealth {

@@ -1,4 +1,11 @@
-import { type EndpointHealth, isUnresponsive, isLost, isEndLasting, type HealthState } from './judge.ts';
+import {
+  type EndpointHealth,
+  type Verdict,
+  isUnresponsive,
+  isLost,
+  isEndLasting,
+  type HealthState,
+} from './judge.ts';
 import { emptyHistory } from './apiserver.ts';
 import type { Sourced } from '../../lib/text.ts';
 import {
@@ -186,17 +193,14 @@ function describeOthers(others: readonly Endpoint[], health: HealthView): string
     .join(', ');
 }
 
-/** How an apiserver counts until its first probes have ended. */
-type InitialState = Pick<EndpointHealth, 'state' | 'reason'>;
-
 /** Nothing speaks against it. */
-export const trusted: InitialState = { state: 'ready', reason: 'not probed yet' };
+export const trusted: Verdict = { state: 'ready', reason: 'not probed yet' };
 
 /** Others serve: it has to prove itself. */
-const unproven: InitialState = { state: 'warming', reason: 'new' };
+const unproven: Verdict = { state: 'warming', reason: 'new' };
 
 /** An address that no source lists: whether an apiserver is there is not known. */
-const unknown: InitialState = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
+const unknown: Verdict = { state: 'dead', reason: 'no apiserver has answered at this address yet' };
 
 const leftOut = 'the rules from before this start do not use it, and it has not been ready since';
 
@@ -204,11 +208,7 @@ const leftOut = 'the rules from before this start do not use it, and it has not 
  * The state of an apiserver in a process that has just started, by the rules that the process before it wrote: those of its family that
  * are listed, and that are in use, one at least. One in use is trusted; any other has to prove itself. Pure.
  */
-function beginWith(
-  endpoint: Endpoint,
-  listed: readonly Endpoint[],
-  inUse: readonly Endpoint[],
-): InitialState {
+function beginWith(endpoint: Endpoint, listed: readonly Endpoint[], inUse: readonly Endpoint[]): Verdict {
   if (includesEndpoint(inUse, endpoint)) return trusted;
   // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
   const isServed = listed.some((one) => includesEndpoint(inUse, one));
@@ -229,7 +229,7 @@ export function see(
   watched: Watched,
   all: readonly EndpointHealth[],
   known = all,
-): InitialState {
+): Verdict {
   const { family } = endpoint;
   const { endpoints, own = [], inUse = [] } = watched;
   const isFirst = !all.some((one) => one.endpoint.family === family);
@@ -245,7 +245,7 @@ export function see(
 /** An apiserver of which nothing was seen yet. Pure. */
 export function initialize(
   endpoint: Endpoint,
-  initialState: InitialState,
+  initialState: Verdict,
   { now, isLocal, isOwn }: { readonly now: number } & Pick<EndpointHealth, 'isLocal' | 'isOwn'>,
 ): EndpointHealth {
   return {

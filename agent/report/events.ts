@@ -13,8 +13,7 @@ export type LoopCause = Trigger | 'start' | 'verify' | 'health' | 'api';
 export type Cause = LoopCause | OwnCause;
 
 /** Notified of what the loop does: the log, the metrics, the last sync. */
-export interface LoopObserver
-  extends FlowListener, ForwardingListener, ListeningListener, LocalClientListener, ServingListener {
+export interface LoopObserver extends ServingListener {
   /** After something may have changed, before a sync. */
   triggered(trigger: Trigger): void;
   /** After a sync that succeeded, before anything is done about it. */
@@ -29,40 +28,27 @@ export interface LoopObserver
   ruleConflict(plan: Plan, paceMs: number): void;
   /** After a sync or write that failed. */
   failure(error: unknown, retryMs: number): void;
-}
-
-/** Notified of resets of connections that hung. */
-export interface FlowListener {
   /** Connections to a VIP were reset that hung on a dead apiserver: at least one. */
   flowsReset(vip: Endpoint, backend: Endpoint, count: number): void;
   /** They could not be, for the first time in a row. It is tried again. */
   flowsNotReset(error: unknown): void;
-}
-
-/** Notified of what is done for this host's own connections to a VIP. */
-export interface LocalClientListener {
-  /** A route was added or removed. */
+  /** A route for this host's own connections to a VIP was added or removed. */
   sourceRouteChanged(change: RouteChange): void;
-  /** Connections that hung were ended: at least one. */
+  /** Own connections that hung were ended: at least one. */
   ownConnectionsEnded(vip: Endpoint, count: number): void;
-  /** All is as wanted. */
+  /** All is as wanted for them. */
   localClientsKept(): void;
   /** Routes could not be read or changed, or connections not be ended. Rules do not depend on it. */
   localClientsNotKept(error: unknown): void;
-}
-
-/** Notified of attempts to switch on forwarding. */
-export interface ForwardingListener {
-  /** It was off, and is on. */
+  /** Forwarding was off, and is on. */
   switchedOn(missing: MissingSwitch): void;
   /** It is off again, and stays so for this long: somebody switches it off all the time. */
   conflict(missing: MissingSwitch, waitMs: number): void;
   /** It is off and stays so. */
   notSwitched(problem: VipnatError): void;
-}
-
-/** Notified of whether listening sockets could be read. */
-export interface ListeningListener {
   /** After an attempt to read what listens here: whether it succeeded. */
   listeningRead(isRead: boolean): void;
 }
+
+/** Notified of attempts to switch on forwarding. */
+export type ForwardingListener = Pick<LoopObserver, 'switchedOn' | 'conflict' | 'notSwitched'>;

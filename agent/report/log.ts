@@ -48,6 +48,7 @@ export class HealthLog {
       this.#logger.info(`${name} is no longer listed. No other apiserver is suspected`);
   }
 
+  /** An unlisted apiserver has this many connections: it is probed from now on. */
   departed(endpoint: Endpoint, connections: number): void {
     const [noun, pronoun] = connections === 1 ? ['connection', 'it ends'] : ['connections', 'they end'];
     this.#logger.info(
@@ -55,6 +56,7 @@ export class HealthLog {
     );
   }
 
+  /** The one of this text has none any more, or is listed again. */
   ended(text: string): void {
     this.#logger.debug(`vipnat no longer probes ${text} because of its connections`);
   }

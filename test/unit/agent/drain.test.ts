@@ -7,7 +7,6 @@ import { FakeDrain } from '../../support/fakes/drain.ts';
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { VipnatError } from '../../../lib/errors.ts';
 import { explainUnkept, HostDrain } from '../../../agent/drain.ts';
-import type { DrainState } from '../../../agent/ask.ts';
 import type { Behaviour } from '../../support/fakes/apiserver.ts';
 import { type Steps, testSteps, toChecks } from '../steps.ts';
 
@@ -64,22 +63,17 @@ test('a rolling restart with a delay drains, kills and warms one after the other
   expect(fewest).toBe(2);
 });
 
-/** What was told above debug. */
-function listTold({ logger }: Monitored): string[] {
-  return logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message);
-}
+const leaving =
+  'all ailing; wait 20000; list m1 m3; m1 m3 healthy; wait 20000; m2 healthy; list m1 m2 m3; wait 20000;';
+const saysLeaving = [saysFailOpen, saysEnd, /^10\.0\.0\.12:6443 is ready \(3 good answers\)$/];
 
-test('a brown-out is one line on the way down and one on the way up', async () => {
-  const told = listTold(await play('all ailing; wait 120000; all healthy; wait 60000'));
-  expect(told).toEqual([expect.stringMatching(saysFailOpen), expect.stringMatching(saysEnd)]);
-});
-
-test('one that leaves while it looks bad is told, and so is the next time that one does', async () => {
-  const episode =
-    'all ailing; wait 20000; list m1 m3; m1 m3 healthy; wait 20000; m2 healthy; list m1 m2 m3; wait 20000;';
-  const lines = [saysFailOpen, saysEnd, /^10\.0\.0\.12:6443 is ready \(3 good answers\)$/];
-  const expected = lines.map((line) => expect.stringMatching(line));
-  expect(listTold(await play(episode.repeat(2)))).toEqual([...expected, ...expected]);
+test.each([
+  ['a brown-out', 'all ailing; wait 120000; all healthy; wait 60000', [saysFailOpen, saysEnd]],
+  ['twice that one leaves while it looks bad', leaving.repeat(2), [...saysLeaving, ...saysLeaving]],
+])('above debug, these lines tell of %s', async (_, happening, lines) => {
+  const { logger } = await play(happening);
+  const told = logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message);
+  expect(told).toEqual(lines.map((line) => expect.stringMatching(line) as unknown));
 });
 
 test('when the only one that looks bad leaves, that is the end of it', async () => {
@@ -163,14 +157,6 @@ type World = Awaited<ReturnType<typeof begin>>;
 
 /** What happens to a host, to its drain, and to who else may have the VIP. */
 function listCauses(world: () => World, drain: FakeDrain): Steps {
-  const peer: Steps = {
-    drained: () => {
-      world().apiservers.drain(secondText);
-    },
-    undrained: () => {
-      world().apiservers.drain(secondText, false);
-    },
-  };
   return {
     wait: (ms) => world().clock.advance(Number(ms)),
     /** Anew, a minute later, where that is said. */
@@ -197,9 +183,9 @@ function listCauses(world: () => World, drain: FakeDrain): Steps {
     mend: () => (drain.problem = world().trackFile.problem = null),
     readonly: (problem) => (drain.readOnly = new VipnatError('STATE_NOT_WRITTEN', problem)),
     second: (what) => {
-      const act = peer[what];
-      if (act === undefined) world().apiservers.set(secondText, what as Behaviour);
-      else act('');
+      const { apiservers } = world();
+      if (what.endsWith('drained')) apiservers.drain(secondText, what === 'drained');
+      else apiservers.set(secondText, what as Behaviour);
     },
     others: (behaviour) => {
       for (const text of [secondText, thirdText]) world().apiservers.set(text, behaviour as Behaviour);
@@ -221,10 +207,7 @@ const stuck =
   '[TRACK_FILE_NOT_WRITTEN] the agent has read the change, but the virtual IPs do not move: no space left. It tries again within a minute';
 
 /** As it is printed. */
-const describeUnkept = (state: DrainState) => {
-  const { code, message } = explainUnkept(state);
-  return `[${code}] ${message}`;
-};
+const describeUnkept = ({ code, message }: VipnatError) => `[${code}] ${message}`;
 
 /** A host whose agent `start` starts: `start drained`, or `start staying`, where an agent before it found nobody else for the VIP. */
 function createHost(): Steps {
@@ -273,7 +256,7 @@ function createHost(): Steps {
         },
       ],
       /** Why the command that waits for it fails. */
-      fails: (text) => [describeUnkept(world().agent.checkDrain()), text],
+      fails: (text) => [describeUnkept(explainUnkept(world().agent.checkDrain())), text],
       kept: (text) => [String(world().agent.checkDrain().isKept), text],
       problem: (text) => [world().agent.checkDrain().problem, text],
       stays: () => [drain.vipStaysSince, world().agent.checkDrain().vipStaysSince],

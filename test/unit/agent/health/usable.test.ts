@@ -51,27 +51,19 @@ test.each([
   expect(value).toEqual(atPlaces(chosen));
 });
 
-test('a fallback that nobody has probed is not taken for ready', () => {
-  const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints: known.value.slice(2) };
-  expect(chooseUsable(listed, see('dead', 'dead'))).toMatchObject({ value: listed.value, isFailOpen: true });
-});
-
-test('who is probed and neither listed nor a fallback gets no new connections', () => {
-  const listed = { ...known, value: known.value.slice(0, 2) };
-  expect(chooseUsable(listed, see('dead', 'dead', 'ready'))).toMatchObject({
-    value: listed.value,
-    isFailOpen: true,
-  });
+test.each([
+  ['nobody has probed the only fallback', known.value.slice(2), 'dead dead'],
+  ['who is ready is neither listed nor a fallback', [], 'dead dead ready'],
+])('all listed ones are kept, dead as they are, where %s', (_, fallbackEndpoints, states) => {
+  const listed = { ...known, value: known.value.slice(0, 2), fallbackEndpoints };
+  const kept = { value: listed.value, seenIn: 'kube-proxy', isFailOpen: true };
+  expect(chooseUsable(listed, see(...readStates(states)))).toEqual(kept);
 });
 
 test("when all are dead, those whom somebody names go before this host's own apiserver", () => {
   const [listed, named, own] = texts.map(toEndpoint);
-  const choices = {
-    ...known,
-    value: [listed].filter((one) => one !== undefined),
-    fallbackEndpoints: [named].filter((one) => one !== undefined),
-    own: own ?? null,
-  };
+  if (listed === undefined || named === undefined || own === undefined) throw new Error('there are three');
+  const choices = { ...known, value: [listed], fallbackEndpoints: [named], own };
   expect(chooseUsable(choices, see('dead', 'ready', 'ready'))).toMatchObject({
     value: [named],
     isSubstitute: true,
@@ -80,11 +72,6 @@ test("when all are dead, those whom somebody names go before this host's own api
     value: [own],
     seenIn: "this node's own, which no source lists, because 10.0.0.11:6443 is dead",
   });
-});
-
-test('when all are dead, all are kept', () => {
-  const { value, seenIn } = known;
-  expect(chooseUsable(known, see('dead', 'dead', 'dead'))).toEqual({ value, seenIn, isFailOpen: true });
 });
 
 test('who has not been probed counts as ready, and nobody known is nobody to keep', () => {
