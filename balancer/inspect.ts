@@ -97,8 +97,6 @@ function describeCommands(commands: readonly string[]): string[] {
   ];
 }
 
-/** What the balancer would write on this host now, by the objects of the Kubernetes API. Writes nothing. */
-
 interface TablesPlan {
   /** Services with an address, ports and a place in the tables. */
   readonly services: number;
@@ -191,8 +189,6 @@ async function readNodes(index: ServiceIndex, list: ListAll) {
 async function listAsChanges<T extends ApiObject>(list: ListAll, resource: Resource<T>) {
   return (await list(resource)).map((after) => ({ key: toKey(after), before: null, after }));
 }
-
-/** The tables of this host's balancer as a command reads them. */
 
 /** A set has three elements. */
 const limitMs = 5000;

@@ -203,7 +203,15 @@ class NodeBalancer {
       ...{ ...common, logger, client, namespace: options.namespace },
       onRenewed: validity.renewed.bind(validity),
     });
-    this.#seats = this.#createSeats(options);
+    this.#seats = createHostSeats({
+      ...options,
+      clock: systemClock,
+      onState: this.#takeState.bind(this),
+      onPlanned: (input) => {
+        this.#planned = input;
+        this.#report();
+      },
+    });
     this.#addresses = new NodeAddresses(options.nodeAddresses, systemClock, this.#report.bind(this));
     this.#nodes = this.#createNodes(options, readRenewal);
     this.#balancer = new Balancer({
@@ -213,18 +221,6 @@ class NodeBalancer {
       hasKubeProxy: () => this.#addresses.isAnswered(options.probePort),
       readElection: () => readRenewal(electionLease),
       onView: this.#takeView.bind(this),
-    });
-  }
-
-  #createSeats(options: NodeBalancerOptions): Seats {
-    return createHostSeats({
-      ...options,
-      clock: systemClock,
-      onState: this.#takeState.bind(this),
-      onPlanned: (input) => {
-        this.#planned = input;
-        this.#report();
-      },
     });
   }
 

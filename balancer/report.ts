@@ -10,7 +10,7 @@ import {
   toAnnotations,
   type AwaitedVersion,
   isProgrammed,
-  type NodeEndings,
+  type NodeStates,
 } from '../lib/api/node.ts';
 import { forwardChain, parseSave, isOwnChain } from '../lib/iptables/rules.ts';
 import { ownTable, type SaveOutput } from '../lib/kernel/port.ts';
@@ -39,10 +39,8 @@ import { isDeepStrictEqual } from 'node:util';
 
 /**
  * Finds the virtual IPs of the Kubernetes API on this node: rules of `vipnat run` name them, also while it does not run. The balancer reads
- * iptables' tables `filter` anyway, and these have a rule for each.
+ * iptables' tables `filter` anyway, and these have a rule for each. A place that cannot be read keeps what it had.
  */
-
-/** Remembers what was read last, place by place. A place that cannot be read keeps what it had. */
 export class ApiVips {
   readonly #kernel: BalancerKernel;
   readonly #onChange: () => void;
@@ -100,8 +98,8 @@ function listFiltered(output: SaveOutput): string[] {
   return chains.flatMap(([, rules]) => rules.flatMap((rule) => readVip(rule)?.address ?? []));
 }
 
-/** How a balancer does: what it knows itself. */
-export interface BalancerProgress {
+/** How a balancer does: what it knows itself. `kept` has no node that never answered. */
+export interface BalancerProgress extends Readonly<Pick<NodeStates, 'zone' | 'endings' | 'kept'>> {
   /** Services that have rules in the tables. */
   readonly services: number;
   readonly elements: number;
@@ -115,12 +113,6 @@ export interface BalancerProgress {
   readonly unreadable: readonly { readonly kind: string; readonly object: string }[];
   /** When the last sync succeeded; null before. */
   readonly syncedAt: Date | null;
-  /** Of this node; null where it has none, or is not known. */
-  readonly zone: string | null;
-  /** The nodes whose pods are to get no new connection, as their Nodes say, to why. */
-  readonly endings: NodeEndings;
-  /** The nodes whose pods take connections although Kubernetes calls them not ready. */
-  readonly kept: ReadonlySet<string>;
   /** Whether no controller leads, see `ControllerWatch`. */
   readonly isControllerAway: boolean;
   /** Memories of clients and connections to which part of each is used, the fullest ten first. None where the kernel does not tell. */
@@ -277,16 +269,6 @@ const nothing: NodeStatus = { programmed: {}, seats: [], mode: 'none', inUse: []
 
 const leaseType = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
 
-/**
- * Says in one Lease what this node has done (ADR 22).
- *
- * Goal: the controller knows within half a second what it waits for.
- * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
- * Compromise: a renewal each 10 s says all. Some facts are written immediately, but at most twice a second: what the controller cannot know
- * otherwise (seats, mode, addresses in use), what is left of drains, versions for which an address or a pod waits, and addresses that
- * are newly on an interface since the last report. An unreachable API changes nothing but that.
- */
-
 interface ReporterPorts extends LeasePlace {
   readonly clock: Clock;
   readonly logger: Logger;
@@ -308,7 +290,16 @@ const hastened: Budget = { capacity: 10, refillMs: 30_000 };
 /** An API that is away is asked ever less often; a renewal is due soon after it is back. */
 const maxRetryMs = 8000;
 
-/** Writes nothing before the first `report` or `renew`: until then, what an earlier process has written counts. */
+/**
+ * Says in one Lease what this node has done (ADR 22).
+ * Writes nothing before the first `report` or `renew`: until then, what an earlier process has written counts.
+ *
+ * Goal: the controller knows within half a second what it waits for.
+ * Tension: a thousand nodes that report each change are thousands of writes a second, and most of them nobody waits for.
+ * Compromise: a renewal each 10 s says all. Some facts are written immediately, but at most twice a second: what the controller cannot know
+ * otherwise (seats, mode, addresses in use), what is left of drains, versions for which an address or a pod waits, and addresses that
+ * are newly on an interface since the last report. An unreachable API changes nothing but that.
+ */
 export class NodeReporter {
   readonly #ports: ReporterPorts;
   readonly #lease: LeaseWriter;
@@ -426,16 +417,6 @@ function toUnknowable(status: NodeStatus): NodeStatus {
   return { ...status, programmed: {}, announced: '', draining };
 }
 
-/**
- * Whether the controller counts on this node, by this node's own renewals of its Lease.
- *
- * Goal: the controller may give an address to another Service while this node does not renew, and this node does not serve it wrongly.
- * Tension: a node that reaches the API again may be cut off again before it has reported that it is back. The controller would not know
- * what it took in between.
- * Compromise: a term begins with the first renewal, and with each one after a gap. New addresses wait for a term, and for a list
- * that began in it. A gap is measured from when a renewal began: the controller's own measure begins later.
- */
-
 /** A renewal that the API has taken. */
 export interface Renewal {
   /** When it was sent, by the clock's milliseconds. */
@@ -449,7 +430,15 @@ interface LeaseValidityPorts extends Pick<ReporterPorts, 'clock' | 'node'> {
   readonly onNeeded: () => void;
 }
 
-/** Of one node and one life of its balancer. */
+/**
+ * Whether the controller counts on this node, by this node's own renewals of its Lease. Of one node and one life of its balancer.
+ *
+ * Goal: the controller may give an address to another Service while this node does not renew, and this node does not serve it wrongly.
+ * Tension: a node that reaches the API again may be cut off again before it has reported that it is back. The controller would not know
+ * what it took in between.
+ * Compromise: a term begins with the first renewal, and with each one after a gap. New addresses wait for a term, and for a list
+ * that began in it. A gap is measured from when a renewal began: the controller's own measure begins later.
+ */
 export class LeaseValidity {
   readonly #ports: LeaseValidityPorts;
   readonly #onTerm = new Set<() => void>();

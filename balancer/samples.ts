@@ -4,14 +4,10 @@ import { toMetric, createStateMeter, type StateMetric } from '../lib/telemetry/m
 import { nodeModes } from '../lib/api/node.ts';
 import { hangingMs, type BalancerActivity } from '../lib/api/balancer.ts';
 
-/** What a balancer serves, and where it says how long changes take. */
-interface BalancerPages {
-  readonly pages: ReadonlyMap<string, Page>;
-  readonly time: (seconds: number) => void;
-}
-
-/** Makes them. Without a state the balancer waits for another one to end. */
-export async function createBalancerPages(readState: () => BalancerState | null): Promise<BalancerPages> {
+/** What a balancer serves, and where it says how long changes take. Without a state it waits for another one to end. */
+export async function createBalancerPages(
+  readState: () => BalancerState | null,
+): Promise<{ readonly pages: ReadonlyMap<string, Page>; readonly time: (seconds: number) => void }> {
   const { contentType, print, time } = await createStateMeter(balancerMetrics, programmingDuration);
   const waiting = () => toText(503, 'not ready: it waits for another balancer on this host to end');
   const pages = createProbePages({

@@ -93,16 +93,6 @@ export class TableLife {
   }
 }
 
-/**
- * When changes may be written.
- *
- * Goal: a change is in the kernel some milliseconds later.
- * Tension: iptables-nft-save begins again whenever anybody has written to nftables meanwhile (1.8.9). With ten writes a second, it never
- * ends on a host with 17,000 rules: kube-proxy hangs, and `vipnat run` repairs nothing.
- * Compromise: changes are written immediately for half a second. Then there is a gap in which all other rules can be listed twice. A host
- * with few rules needs no gap.
- */
-
 /** For so long changes are written as they come. */
 const burstMs = 500;
 
@@ -121,7 +111,15 @@ const unknownGapMs = 1000;
 /** Foreign rules grow slowly. */
 const countEveryMs = 30_000;
 
-/** Rejects never. */
+/**
+ * When changes may be written. Rejects never.
+ *
+ * Goal: a change is in the kernel some milliseconds later.
+ * Tension: iptables-nft-save begins again whenever anybody has written to nftables meanwhile (1.8.9). With ten writes a second, it never
+ * ends on a host with 17,000 rules: kube-proxy hangs, and `vipnat run` repairs nothing.
+ * Compromise: changes are written immediately for half a second. Then there is a gap in which all other rules can be listed twice. A host
+ * with few rules needs no gap.
+ */
 export class WriteGaps {
   readonly #clock: Clock;
   readonly #countRules: () => Promise<number>;
@@ -228,15 +226,6 @@ export class ControllerWatch {
   }
 }
 
-/**
- * The balancer of one node: objects of the API into the tables of this host's kernel.
- *
- * Goal: what the API says is in the kernel some milliseconds later; the kernel works on without the API and without this process.
- * Tension: a table that is not maintained sends connections to addresses that other pods get.
- * Compromise: while the API is unreachable, the table is kept as it is. Without this process it stops to count after 30 s, and then
- * kube-proxy's rules apply to packets.
- */
-
 type Cause = 'objects' | 'tables';
 
 /** Listing 1,000 Services with 100 endpoints each takes a second of a processor, and 114 MB. */
@@ -255,7 +244,14 @@ const mostNamed = 10;
 const firstRetryMs = 200;
 const maxRetryMs = 8000;
 
-/** Runs from `start` to `stop`. The tables stay when it stops. */
+/**
+ * The balancer of one node: objects of the API into the tables of this host's kernel. Runs from `start` to `stop`. The tables stay when it stops.
+ *
+ * Goal: what the API says is in the kernel some milliseconds later; the kernel works on without the API and without this process.
+ * Tension: a table that is not maintained sends connections to addresses that other pods get.
+ * Compromise: while the API is unreachable, the table is kept as it is. Without this process it stops to count after 30 s, and then
+ * kube-proxy's rules apply to packets.
+ */
 export class Balancer {
   readonly #ports: BalancerPorts;
   readonly #objects: FollowedObjects;
@@ -468,7 +464,7 @@ export class Balancer {
       if (balances.length > 0 || isKnown)
         this.#pending.set(
           service,
-          balances.map((balance) => this.#settled.share(balance)),
+          balances.map((balance) => this.#settled.shares.share(balance)),
         );
     }
   }

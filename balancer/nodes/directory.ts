@@ -225,14 +225,6 @@ export function isUndecided({ history, hasAnswered, outSince, consecutiveAnswers
   return consecutiveAnswers > 0 && consecutiveAnswers < answersToReturn;
 }
 
-/**
- * Where nodes are, as their balancers say in their Leases.
- *
- * Goal: a node that comes, or comes back with another address, is known within seconds.
- * Tension: all nodes renew their Leases every 10 s. If each node watched all of them, a thousand nodes would receive 100,000 renewals a second.
- * Compromise: Leases are listed: at the start, periodically, and when a node is missing or does not answer.
- */
-
 /** What the caller supplies, and its listeners. */
 export interface DirectoryPorts {
   readonly clock: Clock;
@@ -260,7 +252,13 @@ const spreadMs = 2000;
 /** Between two lists because nodes do not answer. */
 const reloadRestMs = 30_000;
 
-/** From `start` to `stop`. What was said last stays. */
+/**
+ * Where nodes are, as their balancers say in their Leases. From `start` to `stop`. What was said last stays.
+ *
+ * Goal: a node that comes, or comes back with another address, is known within seconds.
+ * Tension: all nodes renew their Leases every 10 s. If each node watched all of them, a thousand nodes would receive 100,000 renewals a second.
+ * Compromise: Leases are listed: at the start, periodically, and when a node is missing or does not answer.
+ */
 export class NodeDirectory {
   readonly #ports: DirectoryPorts;
   #nodeToAddress: ReadonlyMap<string, Address> = new Map();
@@ -364,15 +362,6 @@ function chooseAddress(texts: readonly string[], families: ReadonlySet<Family>):
   return addresses.find(({ family }) => families.has(family)) ?? addresses[0] ?? null;
 }
 
-/**
- * What the Leases of nodes that are out say: whether their balancers have renewed them.
- *
- * Goal: a node that is back is known within a second or two on a node that has clients for its pods.
- * Tension: Leases are not watched (`NodeDirectory`), and all nodes wait for the same one.
- * Compromise: its Lease alone is read: when the node goes out, again when that Lease may have expired, and ever less often later. While the
- * node answers and is awaited, the caller chooses the pace.
- */
-
 /** What the caller supplies, and its listener. */
 export interface ReportsPorts {
   readonly clock: Clock;
@@ -396,7 +385,14 @@ interface Watched {
   cancel: Cancel;
 }
 
-/** Of nodes that are out. */
+/**
+ * What the Leases of nodes that are out say: whether their balancers have renewed them. Of nodes that are out.
+ *
+ * Goal: a node that is back is known within a second or two on a node that has clients for its pods.
+ * Tension: Leases are not watched (`NodeDirectory`), and all nodes wait for the same one.
+ * Compromise: its Lease alone is read: when the node goes out, again when that Lease may have expired, and ever less often later. While the
+ * node answers and is awaited, the caller chooses the pace.
+ */
 export class NodeReports {
   readonly #ports: ReportsPorts;
   readonly #nodeToWatched = new Map<string, Watched>();

@@ -52,16 +52,6 @@ async function check(draft: string, test: TestConfiguration): Promise<Refusal> {
   }
 }
 
-/**
- * Keeps keepalived.conf as it is wanted, and has keepalived read it.
- *
- * Goal: whatever is killed at whatever moment, keepalived soon goes by the file, and the file is the one that is wanted.
- * Tension: keepalived reads its file when it starts or gets a signal, and reports to no other process whether it did. It may be in a container
- * that starts at any moment, and writes its pid after it has read the file.
- * Compromise: each process gets one SIGHUP for each text, and one for the text that was there when it was first seen. A reload of an
- * equal file moves nothing. A process that has just started is left alone for a second: it could not take a signal yet.
- */
-
 /** What the caller supplies. */
 export interface ConfigurationPorts {
   readonly files: SeatFiles;
@@ -83,7 +73,15 @@ const refusedMs = 30_000;
 /** A process has its signal handlers after some milliseconds, and after more on a busy host. */
 const youngMs = 1000;
 
-/** One call at a time. */
+/**
+ * Keeps keepalived.conf as it is wanted, and has keepalived read it. One call at a time.
+ *
+ * Goal: whatever is killed at whatever moment, keepalived soon goes by the file, and the file is the one that is wanted.
+ * Tension: keepalived reads its file when it starts or gets a signal, and reports to no other process whether it did. It may be in a container
+ * that starts at any moment, and writes its pid after it has read the file.
+ * Compromise: each process gets one SIGHUP for each text, and one for the text that was there when it was first seen. A reload of an
+ * equal file moves nothing. A process that has just started is left alone for a second: it could not take a signal yet.
+ */
 export class ConfigurationKeeper {
   readonly #ports: ConfigurationPorts;
   #bucket: Bucket;

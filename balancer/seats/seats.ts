@@ -169,8 +169,6 @@ function addLeftovers(seats: readonly PlannedSeat[], view: SeatsView): PlannedSe
   return [{ ...first, addresses: [...first.addresses, ...places] }, ...others];
 }
 
-/** Has this node's keepalived hold the seats that the controller has named. Which it holds, the kernel's addresses say: keepalived's words are for people. */
-
 interface SeatsPorts extends ConfigurationPorts {
   /** As the API names this node. */
   readonly node: string;
@@ -211,7 +209,7 @@ const routesMs = 60_000;
 /** Why to look before it is time. */
 type Cause = 'notice' | 'objects';
 
-/** Of one node, from `start` to `stop`. */
+/** Has keepalived hold seats, from `start` to `stop`. Which it holds, the kernel's addresses say: keepalived's words are for people. */
 export class Seats {
   readonly #ports: SeatsPorts;
   readonly #configuration: ConfigurationKeeper;

@@ -17,9 +17,7 @@ import { type Backend, chooseNear, chooseServing } from '../../lib/api/endpoints
 import type { MissingFeatures } from '../../lib/kernel/nftables.ts';
 import type { NodeEndings } from '../../lib/api/node.ts';
 
-/** Who may come to a Service, by its `loadBalancerSourceRanges`. They are a tenant's: read once, in n log n, and no more than so many. */
-
-/** A Service with more is kube-proxy's. A list of these takes 30 ms of a processor. */
+/** A tenant writes them: they are read once, in n log n. A Service with more is kube-proxy's. A list of these takes 30 ms of a processor. */
 export const maxSourceRanges = 2000;
 
 interface SourceRanges {
@@ -118,8 +116,6 @@ function isInRanges(number: bigint, ranges: readonly AddressRange[]): boolean {
   return false;
 }
 
-/** By which interfaces packets from outside come, where the kernel cannot tell by the address alone. */
-
 /** kube-proxy in ipvs mode gives it the addresses of all Services, on every node. Source: pkg/proxy/ipvs, defaultDummyDevice. */
 export const proxyInterface = 'kube-ipvs0';
 
@@ -182,8 +178,6 @@ export function listDraining(
 export function isLocal({ spec }: Service): boolean {
   return spec.externalTrafficPolicy === 'Local';
 }
-
-/** What a Service is to a node that balances it, and what connections to one of its ports are to do. */
 
 /** Transport protocols that a Service can have, to their numbers. */
 export const protocolToNumber: ReadonlyMap<string, string> = new Map([
@@ -311,11 +305,9 @@ export interface Place {
 }
 
 /**
- * Policy Local where one node holds the address and others have pods, too. The node that holds it sends packets from outside on to
+ * Where the node that holds the address sends connections, with policy Local and pods on other nodes. It sends packets from outside on to
  * a node with pods, as they came. That node translates them and answers the client itself, so pods see the client's own address.
  */
-
-/** Where the node that holds the address sends connections. */
 export interface Relay {
   /** An endpoint that takes new connections, by its address and port: with the node to send on to, or null for this one. */
   readonly ends: ReadonlyMap<string, string | null>;

@@ -69,14 +69,6 @@ function limit(reported: VirtualIp, before: VirtualIp | null): VirtualIp | null 
   return { ...reported, spec: { ...reported.spec, services } };
 }
 
-/**
- * Gives a pod that has just become ready few connections, and ever more, where its Service asks for that.
- *
- * Goal: a pod that is cold is not flooded.
- * Tension: each step is a write, and many pods may start at the same time.
- * Compromise: ten steps, and one write a second at most for all pods of all Services.
- */
-
 /** From a tenth of its weight to all of it. */
 const stepCount = 10;
 
@@ -93,7 +85,14 @@ interface Start {
   goneMs: number | null;
 }
 
-/** Of all Services that ask for it. Time is that of a clock that no date changes. */
+/**
+ * Gives a pod that has just become ready few connections, and ever more, where its Service asks for that.
+ * Of all Services that ask for it. Time is that of a clock that no date changes.
+ *
+ * Goal: a pod that is cold is not flooded.
+ * Tension: each step is a write, and many pods may start at the same time.
+ * Compromise: ten steps, and one write a second at most for all pods of all Services.
+ */
 export class SlowStarts {
   readonly #clock: Clock;
   readonly #onDue: (services: readonly string[]) => void;

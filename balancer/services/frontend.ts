@@ -1,4 +1,3 @@
-/** What is to become of connections to one port of a Service, by the objects alone. */
 import {
   type PortBalance,
   type BalancedService,
@@ -172,8 +171,6 @@ function readAffinity({ sessionAffinity, sessionAffinityConfig }: Service['spec'
   return sessionAffinityConfig?.clientIP?.timeoutSeconds ?? defaultAffinitySeconds;
 }
 
-/** What the rules of a port need of nft and the kernel. */
-
 type NftFeature = NonNullable<Place['missing']>[Family][number];
 
 /** What people have to do about one that is missing, as a clause. */
@@ -216,8 +213,6 @@ function listNeeds(port: PortBalance): NftFeature[] {
     ...(keepsClient ? (['fib'] as const) : []),
   ];
 }
-
-/** What a Service asks for and does not get, and what its clients lose on this node: sentences for the log. */
 
 /** What the owner of a Service asks for, and does not get: a sentence each. `malformed` are its source ranges that are none. Pure. */
 function listRemarks({ service, taken, withheld }: BalancedService, malformed: readonly string[]): string[] {
@@ -275,8 +270,6 @@ function listLosses(
   ];
 }
 
-/** How large a Service's part of the tables is, before any of it is made. Tenants may write thousands of ports and endpoints, and each port has all. */
-
 /** A Service with more elements and rules is kube-proxy's. nft takes three seconds for as many, and is ended after 15 s, with all other Services. */
 const maxParts = 300_000;
 
@@ -299,6 +292,7 @@ function describeExcess(balanced: BalancedService): string | null {
   return `${count} endpoints of each of ${spec.ports?.length ?? 0} ports are more than its tables can have`;
 }
 
+/** Before any of it is made: tenants may write thousands of ports and endpoints, and each port has all. */
 function countParts({ service, slices, weights }: BalancedService): number {
   const endpoints = slices.flatMap((slice) => slice.endpoints ?? []);
   const [ports, count] = [service.spec.ports?.length ?? 0, endpoints.length];
@@ -316,14 +310,6 @@ function countSlotParts(method: string | undefined, endpoints: number, hasWeight
   return hasWeights ? Math.max(maxSlots, endpoints) : endpoints;
 }
 
-/**
- * Who gets memories, of all Services of a node.
- *
- * Goal: what outsiders can fill has a bound, however many Services tenants make.
- * Tension: nodes have to agree, and a bound that belongs to all must stop nothing that runs.
- * Compromise: the oldest Services have them. A port keeps its memories, whoever comes. After a start, the tables say which ports have some.
- */
-
 /** Of `maxKeys`, one takes 10 MB of memory of the kernel, which is no pod's: 5 GB where outsiders fill all. */
 const maxMemories = 500;
 
@@ -335,7 +321,13 @@ const allTaken = `older Services have the ${maxMemories} memories that a node ca
 /** A Service by its key; null where it is not there, or has no address. */
 type NamedService = readonly [service: string, balanced: BalancedService | null];
 
-/** Takes Services as they come and go. */
+/**
+ * Who gets memories, of all Services of a node. Takes Services as they come and go.
+ *
+ * Goal: what outsiders can fill has a bound, however many Services tenants make.
+ * Tension: nodes have to agree, and a bound that belongs to all must stop nothing that runs.
+ * Compromise: the oldest Services have them. A port keeps its memories, whoever comes. After a start, the tables say which ports have some.
+ */
 export class MemoryBudget {
   /** Services to their ports that have memories, each as often as it has one. */
   readonly #given = new Map<string, readonly string[]>();

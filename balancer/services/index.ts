@@ -22,16 +22,6 @@ import {
 import { families, type Family, parseObjectName } from '../../lib/net.ts';
 import type { Change } from '../../lib/kubernetes/informer.ts';
 
-/**
- * Merges early EndpointSlices, which the controller writes, with Kubernetes' own.
- *
- * Goal: a pod gets connections before Kubernetes calls it ready, and none once it ends.
- * Tension: two watches have no common order, and a controller that is gone leaves its slices as they were.
- * Compromise: the early word counts only until Kubernetes' slices have called the same pod ready. It counts for pods that these
- * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right. While no controller leads, Kubernetes alone is
- * right, unless it calls nobody ready: a pod of which nobody knows is better than none.
- */
-
 /** With policy Local, other nodes may not know yet that no controller leads: their connections are taken, if nobody else here takes them. */
 const servingLast = { ready: false, serving: true, terminating: true };
 
@@ -48,7 +38,16 @@ interface PodMemory {
 type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 type Endpoint = NonNullable<ServiceSlice['endpoints']>[number];
 
-/** Of all Services, by their keys. What is remembered are pods of early slices that are there. */
+/**
+ * Merges early EndpointSlices, which the controller writes, with Kubernetes' own.
+ * Of all Services, by their keys. What is remembered are pods of early slices that are there.
+ *
+ * Goal: a pod gets connections before Kubernetes calls it ready, and none once it ends.
+ * Tension: two watches have no common order, and a controller that is gone leaves its slices as they were.
+ * Compromise: the early word counts only until Kubernetes' slices have called the same pod ready. It counts for pods that these
+ * slices have, or have not had yet in this process's life. Whoever says that a pod ends is right. While no controller leads, Kubernetes alone is
+ * right, unless it calls nobody ready: a pod of which nobody knows is better than none.
+ */
 export class EarlyEndpoints {
   readonly #serviceToPods = new Map<string, Map<string, PodMemory>>();
   /** Services with pods that get connections by the early word alone, to the versions of their slices; or with ones that end by it, to none. */

@@ -2,6 +2,7 @@ import { balancerChain, type Ruleset, parseSave } from '../../lib/iptables/rules
 import { type Address, toPrefixes, families, type Family, parseAddress } from '../../lib/net.ts';
 import { dropsForwarded, leadsToPolicy } from '../../lib/iptables/diff.ts';
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import type { BalancerKernel } from '../../lib/kernel/kernel.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Logger } from '../../lib/telemetry/log.ts';
@@ -132,9 +133,7 @@ export class ForwardKeeper {
   /** Takes the addresses of all Services, and whether tables have changed. Returns immediately. */
   keep(addresses: ReadonlySet<string>, haveTablesChanged: boolean): void {
     const now = this.#ports.clock.now();
-    const isSame =
-      addresses.size === this.#addresses.size &&
-      [...addresses].every((address) => this.#addresses.has(address));
+    const isSame = isDeepStrictEqual(addresses, this.#addresses);
     const restMs = haveTablesChanged ? paceMs : tickMs;
     if (this.#work !== null || this.#isStopped || (isSame && now - this.#checkedAt < restMs)) return;
     this.#addresses = new Set(addresses);
@@ -216,9 +215,8 @@ export class ForwardKeeper {
   }
 
   #listAddresses(family: Family): Address[] {
-    return [...this.#addresses]
-      .map(parseAddress)
-      .filter((address) => address?.family === family) as Address[];
+    const all = [...this.#addresses].flatMap((text) => parseAddress(text) ?? []);
+    return all.filter((address) => address.family === family);
   }
 
   #isNew(subject: string): boolean {

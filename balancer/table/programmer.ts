@@ -21,15 +21,6 @@ import { renderPort } from './render.ts';
 import { emptyTable, type NftTable } from '../../lib/nft/table.ts';
 import { nameTable, tableName } from '../../lib/api/balancer.ts';
 
-/**
- * Writes Services so that one that nft or the kernel refuses keeps no other.
- *
- * Goal: all others are programmed, and the log, the metric and the node's report name the one that is not.
- * Tension: one transaction for all is what keeps packets from seeing half of a change, and a refusal of it names nobody.
- * Compromise: only after a refusal nft is asked about halves of the Services, without effect, until it is known who it was: twice as often
- * as the number of Services has binary digits. That Service is kube-proxy's then, and is asked about alone, ever more seldom.
- */
-
 interface WritePorts {
   readonly clock: Clock;
   readonly kernel: Pick<BalancerKernel, 'check'>;
@@ -55,7 +46,15 @@ const maxRetries = 8;
 /** Questions after one refusal. Whoever is not known to be well then is set aside, and tried again alone. */
 const maxQuestions = 40;
 
-/** One call at a time. Rejects with what the kernel rejects with where that is no one Service's. */
+/**
+ * Writes Services so that one that nft or the kernel refuses keeps no other.
+ * One call at a time. Rejects with what the kernel rejects with where that is no one Service's.
+ *
+ * Goal: all others are programmed, and the log, the metric and the node's report name the one that is not.
+ * Tension: one transaction for all is what keeps packets from seeing half of a change, and a refusal of it names nobody.
+ * Compromise: only after a refusal nft is asked about halves of the Services, without effect, until it is known who it was: twice as often
+ * as the number of Services has binary digits. That Service is kube-proxy's then, and is asked about alone, ever more seldom.
+ */
 export class IsolatedWrites {
   readonly #ports: WritePorts;
   readonly #programmer: Programmer;
@@ -262,19 +261,18 @@ function printAlone(family: Family, balances: readonly PortBalance[]): string {
   return printReplacement(family, mergeTables([createSkeleton(family, needs), ...parts]));
 }
 
+/** The sets that all Services share. */
+const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
+
 /**
  * Keeps the tables of both families as the Services want them.
+ * One call at a time. All methods reject with what the kernel rejects with: then `compare` is to be called.
  *
  * Goal: a change of one Service costs what that Service costs, and no packet is lost.
  * Tension: listing a large table takes a second, and the kernel does not report what other software has done to it.
  * Compromise: what was written last is known, and the difference is one transaction: without a tool where only elements change. The table
  * is listed at the start, after a failure, when it is not the one that vipnat wrote, and when it is to be compared.
  */
-
-/** The sets that all Services share. */
-const sharedSets: ReadonlySet<string> = new Set(Object.values(shared));
-
-/** One call at a time. All methods reject with what the kernel rejects with: then `compare` is to be called. */
 export class Programmer {
   readonly #kernel: BalancerKernel;
   readonly #serviceToBalances = new Map<string, Balances>();

@@ -15,15 +15,6 @@ import { usualWeight } from '../../lib/api/endpoints.ts';
 import { describeFlow } from '../../lib/kernel/conntrack.ts';
 import { shareByCounts, leastChange } from '../../lib/dialect.ts';
 
-/**
- * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
- *
- * Goal: a pod that came back gets its part of the connections that last.
- * Tension: counting reads the kernel's whole table, and each change of shares is a write.
- * Compromise: the pass of the flow cleaner counts, every five seconds at most, and rests in proportion to what it took. After a count few
- * Services get other shares, the others after the next ones, in turn. Each Service's shares are its own: no other Service's sets change.
- */
-
 /** Between two counts, and so between two writes of one Service's shares at least. */
 const paceMs = 5000;
 
@@ -58,7 +49,15 @@ interface CountedService {
   isWhole: boolean;
 }
 
-/** Of all Services with this method that have a choice on this node. What it knows of a Service goes with it. */
+/**
+ * What new connections each endpoint gets with the method `lc`: by the open ones that this node sends to it (docs/adr/0028).
+ * Of all Services with this method that have a choice on this node. What it knows of a Service goes with it.
+ *
+ * Goal: a pod that came back gets its part of the connections that last.
+ * Tension: counting reads the kernel's whole table, and each change of shares is a write.
+ * Compromise: the pass of the flow cleaner counts, every five seconds at most, and rests in proportion to what it took. After a count few
+ * Services get other shares, the others after the next ones, in turn. Each Service's shares are its own: no other Service's sets change.
+ */
 export class ConnectionShares {
   readonly #clock: Pick<CleanerPorts['clock'], 'now'>;
   readonly #onChange: (services: readonly string[]) => void;
@@ -194,7 +193,8 @@ export class SettledBalances {
   readonly #waits = new Set<() => void>();
   readonly #cleaner: FlowCleaner;
   readonly #drains: Drains;
-  readonly #shares: ConnectionShares;
+  /** The shares of this moment, where open connections decide about them. */
+  readonly shares: ConnectionShares;
 
   constructor(ports: SettlePorts) {
     this.#clock = ports.clock;
@@ -211,8 +211,8 @@ export class SettledBalances {
         ports.onDrains();
       },
     });
-    this.#shares = new ConnectionShares(ports.clock, ports.onShares);
-    this.#cleaner = new FlowCleaner({ ...ports, counters: [this.#drains, this.#shares] }, () =>
+    this.shares = new ConnectionShares(ports.clock, ports.onShares);
+    this.#cleaner = new FlowCleaner({ ...ports, counters: [this.#drains, this.shares] }, () =>
       createStrayFilter(this.#serviceToBalances.values(), ports.listFormerPorts()),
     );
   }
@@ -227,17 +227,12 @@ export class SettledBalances {
     return this.#drains.listUnused();
   }
 
-  /** The same balance with the shares of this moment, where open connections decide about them. */
-  share(balance: PortBalance): PortBalance {
-    return this.#shares.share(balance);
-  }
-
   /** Takes what the kernel has from now on. kube-proxy keeps the open connections of Services that are no longer balanced here. */
   settle(changes: ReadonlyMap<string, Balances>, isLeft: (service: string) => boolean): void {
     for (const [service, balances] of changes) {
       const before = this.#serviceToBalances.get(service) ?? [];
       this.#drains.take(service, balances);
-      this.#shares.take(service, balances);
+      this.shares.take(service, balances);
       // First those that are back: what is gone takes no new connection either.
       this.#cleaner.keep([...listGoneFlows(balances, before), ...listClosedFlows(balances, before)]);
       if (!isLeft(service)) this.#cleaner.add(listGoneFlows(before, balances));
@@ -246,7 +241,7 @@ export class SettledBalances {
       if (balances.length === 0) this.#serviceToBalances.delete(service);
       else this.#serviceToBalances.set(service, balances);
     }
-    if (this.#shares.isAny) this.#cleaner.count();
+    if (this.shares.isAny) this.#cleaner.count();
   }
 
   /** To be called after a time in which the tables did not count: endpoints may have gone, and packets went where they asked. */

@@ -9,12 +9,10 @@ import { findErrorCode } from '../../lib/errors.ts';
 import type { DrainingEndpoint } from '../../lib/api/node.ts';
 
 /**
- * Which connections are to be forgotten, because their endpoint is gone: its address will be another pod's.
+ * The flows of one Service that its balances before allowed, and those now do not: their endpoint is gone, and its address will be another pod's.
  * TCP and SCTP: an endpoint that ends keeps its connections until its EndpointSlice does not have it any more. UDP has no
  * connection to keep: a client still sends to where it was sent, so it is sent elsewhere as soon as the endpoint takes none.
  */
-
-/** The flows of one Service that its balances before allowed, and those now do not. */
 export const listGoneFlows: CompareFlows = (before, after) =>
   listNew(after, before, (balance) => toFlows(balance, listEnds(balance)));
 
@@ -114,15 +112,6 @@ export function toFlows(
   );
 }
 
-/**
- * Has connections forget endpoints that are gone, and counts those of endpoints that drain, and of Services with the method `lc`.
- *
- * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
- * Tension: the kernel finds connections only by reading its whole table, 32 ms of a processor even where it is nearly empty.
- * Compromise: one pass for all endpoints that went meanwhile. The first runs immediately; the next one waits in proportion to what the
- * pass took, but for seconds at most. The same pass counts; a pass that only counts can wait as long as that takes.
- */
-
 /** What the caller supplies. */
 export interface CleanerPorts {
   readonly kernel: Pick<BalancerKernel, 'forgetFlows'>;
@@ -153,7 +142,15 @@ export const takesNone = 'which takes no new ones';
 /** Some 30 MB. Where more go within seconds, all connections to endpoints that are not there are chosen instead. */
 const maxWaiting = 250_000;
 
-/** One pass at a time, parallel to everything else. A failure is reported once, and tried again. */
+/**
+ * Has connections forget endpoints that are gone, and counts those of endpoints that drain, and of Services with the method `lc`.
+ * One pass at a time, parallel to everything else. A failure is reported once, and tried again.
+ *
+ * Goal: an endpoint's address is given to another pod soon; until then no connection may still lead there.
+ * Tension: the kernel finds connections only by reading its whole table, 32 ms of a processor even where it is nearly empty.
+ * Compromise: one pass for all endpoints that went meanwhile. The first runs immediately; the next one waits in proportion to what the
+ * pass took, but for seconds at most. The same pass counts; a pass that only counts can wait as long as that takes.
+ */
 export class FlowCleaner {
   readonly #ports: CleanerPorts;
   readonly #createStrayFilter: () => (flow: BalancedFlow) => boolean;
@@ -295,15 +292,6 @@ export class FlowCleaner {
   }
 }
 
-/**
- * The endpoints that take no new connection, and how many open ones they have.
- *
- * Goal: people see who drains, and connections end when their time is over.
- * Tension: EndpointSlices do not say since when an endpoint ends.
- * Compromise: this process counts from when its kernel sent no new connection there. A process that restarts counts from zero: a connection
- * that lives longer is less harm than one that ends early, and a pod ends when its own grace period is over anyway.
- */
-
 /** A timer of Node.js takes 24 days at most. */
 const maxWaitMs = 3_600_000;
 
@@ -337,7 +325,14 @@ export interface Tally {
   end(): void;
 }
 
-/** Endpoints of all Services that drain on this node. */
+/**
+ * The endpoints that take no new connection, and how many open ones they have. Endpoints of all Services that drain on this node.
+ *
+ * Goal: people see who drains, and connections end when their time is over.
+ * Tension: EndpointSlices do not say since when an endpoint ends.
+ * Compromise: this process counts from when its kernel sent no new connection there. A process that restarts counts from zero: a connection
+ * that lives longer is less harm than one that ends early, and a pod ends when its own grace period is over anyway.
+ */
 export class Drains {
   readonly #ports: DrainPorts;
   readonly #serviceToDrains = new Map<string, ReadonlyMap<string, Drain>>();

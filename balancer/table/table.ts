@@ -77,8 +77,6 @@ export function printRemoval(family: Family): string {
   return print([`add table ${nameTable(family)}`, `delete table ${nameTable(family)}`]);
 }
 
-/** What a family's table has whatever the Services are. A packet that opens a connection to one is found in `vips`, and goes to the chain of its port. */
-
 /** TCP, UDP and SCTP, as nft prints them with -n. */
 const transports = ['6', '17', '132'] as const;
 

@@ -26,7 +26,6 @@ const kinds: readonly Kind[] = [
       column('Addresses', '.spec.addresses'),
       column('Auto', '.spec.autoAssign', 'boolean'),
       ...['Accepted', 'Available', 'Seated'].map(conditionColumn),
-      age,
     ],
   },
   {
@@ -41,7 +40,6 @@ const kinds: readonly Kind[] = [
       conditionColumn('Announced'),
       column('Holder', '.status.seatHolder'),
       column('Released', '.status.releasedAt', 'date'),
-      age,
     ],
   },
   {
@@ -53,7 +51,6 @@ const kinds: readonly Kind[] = [
       column('Active', '.status.units[?(@.role=="active")].unit'),
       column('Services', '.status.balancers', 'integer'),
       conditionColumn('Ready'),
-      age,
     ],
   },
 ];
@@ -82,7 +79,7 @@ export const definitions: readonly object[] = kinds.map(({ resource, shortName, 
           served: true,
           storage: true,
           subresources: { status: {} },
-          additionalPrinterColumns: columns,
+          additionalPrinterColumns: [...columns, age],
           schema: { openAPIV3Schema: print(schema) },
         },
       ],

@@ -11,15 +11,13 @@ import {
   serviceAnnotations,
   deviceFinalizerPrefix,
   excludedNodeLabel,
-  labelSelector,
+  serviceSelectors,
   duration,
 } from './vipnat.ts';
-import { type Resource, name, objectVersion } from '../kubernetes/client.ts';
+import type { Resource } from '../kubernetes/client.ts';
 import type { Service } from './service.ts';
 import { conditions, ofNodes, findEnding } from './node.ts';
 import { type Address, parseAddress } from '../net.ts';
-
-/** Load balancers outside of the cluster, as the API has them, and which of them a Service chooses. */
 
 const unit = z.object({
   unit: z.string(),
@@ -88,12 +86,7 @@ const deviceSpec = z.object({
     description:
       'How long the device keeps a returned address for Services of the same namespace, while others are free.',
   }),
-  serviceSelector: z.nullish(labelSelector).register(strict, {
-    description: 'The Services that may get its addresses. All when it is empty.',
-  }),
-  namespaceSelector: z.nullish(labelSelector).register(strict, {
-    description: 'The namespaces whose Services may get its addresses. All when it is empty.',
-  }),
+  ...serviceSelectors,
   callsPerSecond: z._default(z.number(), 20).register(strict, {
     minimum: 1,
     maximum: 1000,
@@ -190,12 +183,7 @@ function readName(text: string, prefix: string): string | null {
 
 /** Nodes as targets of devices: where their ports answer, and whether they are to get connections from outside. */
 const node = z.object({
-  metadata: z.object({
-    name,
-    resourceVersion: objectVersion,
-    deletionTimestamp: z.nullish(z.string()),
-    labels: z.nullish(z.record(z.string(), z.string())),
-  }),
+  metadata: z.pick(metadata, { name: true, resourceVersion: true, deletionTimestamp: true, labels: true }),
   spec: z.nullish(z.object({ taints: z.nullish(z.array(z.object({ key: z.string() }))) })),
   status: z.nullish(
     z.object({

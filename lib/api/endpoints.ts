@@ -16,14 +16,7 @@ import {
   webhookName,
   type LabelSelector,
 } from './vipnat.ts';
-import {
-  name,
-  narrow,
-  type Resource,
-  type NamespacedName,
-  readJson,
-  objectVersion,
-} from '../kubernetes/client.ts';
+import { name, narrow, type Resource, type NamespacedName, readJson } from '../kubernetes/client.ts';
 import { type Lease, type Node, isNodeReady } from './node.ts';
 
 /** Which of a Service's ports, in which family. */
@@ -311,14 +304,8 @@ const container = z.object({
 });
 
 const pod = z.object({
-  metadata: z.object({
-    name,
+  metadata: z.extend(z.omit(metadata, { generation: true, finalizers: true }), {
     namespace: name,
-    uid: z.string(),
-    resourceVersion: objectVersion,
-    creationTimestamp: z.nullish(z.string()),
-    deletionTimestamp: z.nullish(z.string()),
-    labels: z.nullish(z.record(z.string(), z.string())),
     /** Of all annotations this one: others may be long. */
     annotations: z.nullish(z.object({ [podAnnotations.weight]: z.nullish(z.string()) })),
   }),

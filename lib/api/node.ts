@@ -1,7 +1,7 @@
 import { reportAnnotations, metadata, type AddressPool, poolAnnotations } from './vipnat.ts';
 import * as z from 'zod/mini';
 import type { Change } from '../kubernetes/informer.ts';
-import { type Resource, name, objectVersion, readJson } from '../kubernetes/client.ts';
+import { type Resource, readJson } from '../kubernetes/client.ts';
 
 /**
  * What a balancer says of its node, in the annotations of the Lease `vipnat-lb-NODE`. One small object for a node, whatever the
@@ -256,11 +256,9 @@ function omitEmpty<T extends Readonly<Record<string, object>>>(parts: T): Partia
 }
 
 /**
- * Which nodes are to hold no seats of a pool: an annotation of the pool. `w1` is to hold none, `w2/0` not the seat of index 0. A node
+ * A node that is to hold no seat of a pool, or not that one: an annotation of the pool says `w1`, or `w2/0` for the seat of index 0. A node
  * that holds such a seat gives it up to the next one.
  */
-
-/** A node that is to hold no seat, or not that one. */
 export interface Drained {
   readonly node: string;
   /** Null for all seats of the pool. */
@@ -395,11 +393,7 @@ export const conditions = z.array(
 );
 
 const followedNode = z.object({
-  metadata: z.object({
-    name,
-    resourceVersion: objectVersion,
-    labels: z.nullish(z.record(z.string(), z.string())),
-  }),
+  metadata: z.pick(metadata, { name: true, resourceVersion: true, labels: true }),
   status: z.nullish(z.object({ conditions: z.nullish(conditions) })),
 });
 

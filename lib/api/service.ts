@@ -8,14 +8,7 @@ import {
 } from './vipnat.ts';
 import { quoteTenant } from '../text.ts';
 import * as z from 'zod/mini';
-import {
-  name,
-  narrow,
-  objectVersion,
-  type Resource,
-  type NamespacedName,
-  selectName,
-} from '../kubernetes/client.ts';
+import { name, narrow, type Resource, type NamespacedName, selectName } from '../kubernetes/client.ts';
 
 /** How an endpoint is chosen, the default first: at random, in turn, by the client's address, or rather one with few open connections. */
 export const methods = ['random', 'rr', 'hash', 'lc'] as const;
@@ -250,11 +243,8 @@ export const endpoint = z.object({
 
 /** What is read of an EndpointSlice, whoever writes it. */
 export const slice = z.object({
-  metadata: z.object({
-    name,
+  metadata: z.extend(z.pick(ofCluster, { name: true, resourceVersion: true, labels: true }), {
     namespace: name,
-    resourceVersion: objectVersion,
-    labels: z.nullish(z.record(z.string(), z.string())),
   }),
   addressType: z.string(),
   endpoints: z.nullish(z.array(endpoint)),

@@ -3,11 +3,9 @@ import * as z from 'zod/mini';
 import { name, objectVersion, type Resource } from '../kubernetes/client.ts';
 
 /**
- * The addresses by which keepalived knows seats. It refuses an instance without an address, so each seat has one that belongs to no
- * network: it is on the interface `lo` of the seat holder. Only the seat's own adverts name it.
+ * Of the addresses by which keepalived knows seats: as many for each family as there are virtual_router_ids. It refuses an instance without
+ * an address, so each seat has one that belongs to no network: on the interface `lo` of the seat holder. Only the seat's own adverts name it.
  */
-
-/** As many for each family as there are virtual_router_ids. */
 export const anchorNumbers: readonly number[] = Array.from({ length: 255 }, (_, index) => index + 1);
 
 /** RFC 3927, section 2.1, keeps 169.254.0.0/24 free. */
@@ -95,11 +93,8 @@ export const gatesLabel = 'vipnat.io/gates';
 /** The MutatingAdmissionPolicy that gives them the gate, and its binding. */
 export const gatesPolicy = 'vipnat-gates';
 
-/** On a pod: what its owner wants. */
-export const podAnnotations = {
-  /** See `weights.ts`. */
-  weight: 'vipnat.io/weight',
-} as const;
+/** On a pod: what its owner wants. See `readPodWeight`. */
+export const podAnnotations = { weight: 'vipnat.io/weight' } as const;
 
 /** On an EndpointSlice: who writes it. Source: discovery/v1, LabelManagedBy. That of early EndpointSlices is the API group. */
 export const managedByLabel = 'endpointslice.kubernetes.io/managed-by';
@@ -116,7 +111,7 @@ export const hidingLabels: Readonly<Record<string, string>> = {
   'service.kubernetes.io/headless': '',
 };
 
-/** On an early EndpointSlice: weights that are not 1. See `weights.ts`. */
+/** On an early EndpointSlice: weights that are not 1. See `readWeights`. */
 export const weightsAnnotation = 'vipnat.io/weights';
 
 /** A ConfigMap in vipnat's namespace: pools that the controller creates. See `FirstPools`. */
@@ -128,11 +123,8 @@ export const firstPoolsSum = 'vipnat.io/created';
 /** On the controller's pods: the ranges of that ConfigMap. */
 export const firstPoolsRanges = 'vipnat.io/pools';
 
-/** On an AddressPool: what a person wants of its seats. */
-export const poolAnnotations = {
-  /** See `readDrained`. */
-  drained: 'vipnat.io/drained',
-} as const;
+/** On an AddressPool: what a person wants of its seats. See `readDrained`. */
+export const poolAnnotations = { drained: 'vipnat.io/drained' } as const;
 
 /** On a node's Lease: what the balancer there has done. See `NodeReport`. */
 export const reportAnnotations = {
@@ -352,6 +344,16 @@ export const labelSelector = z.object({
 /** Which objects are meant, by their labels. */
 export type LabelSelector = z.output<typeof labelSelector>;
 
+/** Of a pool or a device: whom it is for. */
+export const serviceSelectors = {
+  serviceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The Services that may get its addresses. All when it is empty.',
+  }),
+  namespaceSelector: z.nullish(labelSelector).register(strict, {
+    description: 'The namespaces whose Services may get its addresses. All when it is empty.',
+  }),
+};
+
 /** How many nodes may hold one seat: a pool's status goes to every node, and etcd takes 1.5 MB. */
 export const mostSeatNodes = 16;
 
@@ -395,12 +397,7 @@ const poolSpec = z.object({
   priority: z._default(z.number().register(strict, { format: 'int32' }), 0).register(strict, {
     description: 'The pool with the highest priority gives addresses first.',
   }),
-  serviceSelector: z.nullish(labelSelector).register(strict, {
-    description: 'The Services that may get its addresses. All when it is empty.',
-  }),
-  namespaceSelector: z.nullish(labelSelector).register(strict, {
-    description: 'The namespaces whose Services may get its addresses. All when it is empty.',
-  }),
+  ...serviceSelectors,
   nodeSelector: z.nullish(labelSelector).register(strict, {
     description: 'The nodes that may hold its addresses. All when it is empty.',
   }),

@@ -17,10 +17,8 @@ test('an early endpoint is in the kernel, and the Lease says so within a second;
   world().startBalancer();
   await world().untilPrinted(/10\.77\.0\.60/);
   await world().until(() => programmed()['earlyslices'] !== undefined, 'a version is reported');
-  world().api.store.put(
-    'EndpointSlice',
-    makeEarlyEndpoints('web', ports, ['10.244.3.3'], { '10.244.1.2': 3 }),
-  );
+  const early = makeEarlyEndpoints('web', ports, ['10.244.3.3'], { '10.244.1.2': 3 });
+  world().api.store.put('EndpointSlice', early);
   const { version } = world().api.store;
   await world().untilPrinted(/10\.244\.3\.3/);
   const begun = world().clock.now();
@@ -41,10 +39,7 @@ test('an early endpoint is in the kernel, and the Lease says so within a second;
     expect(Number(programmed()['earlyslices']) >= asked).toBe(nodeName === 'n1');
   }
   // One that ends by the early word is waited for, too.
-  const ending = {
-    addresses: ['10.244.1.2'],
-    conditions: { ready: false, serving: true, terminating: true },
-  };
+  const ending = { addresses: ['10.244.1.2'], conditions: { ...conditions, terminating: true } };
   world().api.store.put('EndpointSlice', makeEarlyEndpoints('web', ports, [ending]));
   await world().pass(1);
   expect(listAwaited()).toEqual([`${world().api.store.version}`]);

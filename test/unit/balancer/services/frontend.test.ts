@@ -12,7 +12,6 @@ import {
   noOutages,
   type Place,
   type BalancedService,
-  type PortBalance,
 } from '../../../../balancer/services/backends.ts';
 import type { KubeObject } from '../../../support/kube-api/kube-store.ts';
 import { balanceService } from '../../../../balancer/services/frontend.ts';
@@ -35,13 +34,7 @@ function balance(
   others: Partial<
     Pick<BalancedService, 'weights' | 'taken'> & Pick<Place, 'endings' | 'outages' | 'kept'>
   > = {},
-): {
-  port: PortBalance | undefined;
-  refused: readonly string[];
-  remarks: readonly string[];
-  left: string | null;
-  addresses: readonly string[];
-} {
+) {
   const service = makeLoadBalancer('web', [{ port: 80 }], { spec, annotations });
   const { ports, refused, remarks, left } = balanceService(
     {
@@ -270,31 +263,18 @@ describe('what the owner asks for', () => {
   const pods = [on('n1', '10.244.1.2')];
 
   test('the way kube-proxy: this node leaves it alone', () => {
-    expect(balance(pods, {}, { 'vipnat.io/dataplane': 'kube-proxy' })).toMatchObject({
-      port: undefined,
-      remarks: [],
-    });
-    expect(balance(pods, {}, { 'vipnat.io/dataplane': 'direct' })).toMatchObject({
-      addresses: ['10.244.1.2'],
-      remarks: [],
-    });
+    const by = (dataplane: string) => balance(pods, {}, { 'vipnat.io/dataplane': dataplane });
+    expect(by('kube-proxy')).toMatchObject({ port: undefined, remarks: [] });
+    expect(by('direct')).toMatchObject({ addresses: ['10.244.1.2'], remarks: [] });
   });
 
   test.each([
-    [
-      'method',
-      'wrr',
-      'default/web asks for the method wrr, which vipnat does not have: pods are chosen at random',
-    ],
-    [
-      'dataplane',
-      'relay',
-      'default/web asks for the balancing mode relay, which vipnat does not have: it is balanced directly',
-    ],
-  ])('what vipnat does not have is said, and the default counts: %s %s', (name, value, remark) => {
+    ['method', 'wrr', 'the method wrr', 'pods are chosen at random'],
+    ['dataplane', 'relay', 'the balancing mode relay', 'it is balanced directly'],
+  ])('what vipnat does not have is said, and the default counts: %s %s', (name, value, what, effect) => {
     const { port, remarks } = balance(pods, {}, { [`vipnat.io/${name}`]: value });
     expect(port?.method).toBe('random');
-    expect(remarks).toEqual([remark]);
+    expect(remarks).toEqual([`default/web asks for ${what}, which vipnat does not have: ${effect}`]);
     const { remarks: ofLong } = balance(pods, {}, { [`vipnat.io/${name}`]: '\u0001'.repeat(200_000) });
     expect(ofLong.map(({ length }) => length < 600)).toEqual([true]);
   });
@@ -343,9 +323,7 @@ describe('weights', () => {
       endpoints,
       spec,
       {},
-      {
-        weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])),
-      },
+      { weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])) },
     );
 
   test('go with the endpoints; who has none gets no connection, and drains', () => {
@@ -358,11 +336,7 @@ describe('weights', () => {
   });
 
   test('of 0 for all who are ready have them all serve', () => {
-    const ends = {
-      addresses: ['10.244.1.4'],
-      conditions: { ready: false, serving: true, terminating: true },
-    };
-    expect(weigh([0, 0, 0], [...all, ends])).toMatchObject({
+    expect(weigh([0, 0, 0], [...all, on('n1', '10.244.1.4', last)])).toMatchObject({
       addresses: ['10.244.1.1', '10.244.1.2', '10.244.1.3'],
       port: { draining: [{ address: '10.244.1.4' }] },
     });

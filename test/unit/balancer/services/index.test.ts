@@ -18,16 +18,10 @@ const version = ({ metadata, ...rest }: KubeObject) => ({
   metadata: { ...metadata, resourceVersion: '1' },
 });
 const service = (name: string) => services.schema.parse(version(makeLoadBalancer(name, [{ port: 80 }])));
-const slice = (name: string, hints?: object, nodeName = 'n1', zone = 'a') =>
-  endpointSlices.schema.parse(
-    version(
-      makeEndpoints(
-        name,
-        [{ port: 80 }],
-        [{ addresses: ['10.244.1.2'], nodeName, zone, ...(hints === undefined ? {} : { hints }) }],
-      ),
-    ),
-  );
+const slice = (name: string, hints?: object, nodeName = 'n1', zone = 'a') => {
+  const endpoint = { addresses: ['10.244.1.2'], nodeName, zone, ...(hints === undefined ? {} : { hints }) };
+  return endpointSlices.schema.parse(version(makeEndpoints(name, [{ port: 80 }], [endpoint])));
+};
 const vip = (address: string, names: readonly string[]) =>
   virtualIps.schema.parse(version(makeVirtualIp(address, names)));
 const come = <T>(key: string, after: T) => [{ key, before: null, after }];

@@ -85,13 +85,6 @@ describe('a Service that nft refuses', () => {
     expect([writes.refused.size, writes.dueMs]).toEqual([0, Infinity]);
   });
 
-  test('is forgotten when it is gone', async () => {
-    kernel.refuses = /lb\/default\/s1\//;
-    await update(balance(1, 1), balance(2, 1));
-    await update(['default/s1', []]);
-    expect([writes.refused.size, writes.dueMs]).toEqual([0, Infinity]);
-  });
-
   test('although it was taken before is found when tables are compared', async () => {
     await update(balance(1, 1), balance(2, 1));
     await kernel.meddle('delete table ip vipnat-lb\n');

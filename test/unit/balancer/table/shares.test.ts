@@ -133,10 +133,8 @@ const addresses = ['10.244.1.2', '10.244.2.2', '10.244.3.2'] as const;
 const slotsOfWeb = 'slots/default/web/tcp/80';
 
 const world = useBalancerWorld(async () => {
-  world().api.store.put(
-    'Service',
-    makeLoadBalancer('web', [{ port: 80 }], { annotations: { 'vipnat.io/method': 'lc' } }),
-  );
+  const annotations = { 'vipnat.io/method': 'lc' };
+  world().api.store.put('Service', makeLoadBalancer('web', [{ port: 80 }], { annotations }));
   world().list('web', ...addresses);
   open(150, 150, 0);
   await begin();

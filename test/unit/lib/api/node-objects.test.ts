@@ -92,15 +92,12 @@ test.each([
   expect(parse(conditions).ending).toBeNull();
 });
 
-test('it is silent when its kubelet stopped posting', () => {
+test('it is silent when its kubelet stopped posting; its zone is that of its label', () => {
+  expect(parse([], { 'topology.kubernetes.io/zone': 'a', other: 'b' }).zone).toBe('a');
+  expect(parse([]).zone).toBeNull();
   expect(parse(say('Ready', 'Unknown', 'Kubelet stopped posting node status.')).isUnresponsive).toBe(true);
   expect(parse(say('Ready', 'False', 'node is shutting down')).isUnresponsive).toBe(false);
   expect(parse(undefined).isUnresponsive).toBe(false);
-});
-
-test('its zone is that of its label', () => {
-  expect(parse([], { 'topology.kubernetes.io/zone': 'a', other: 'b' })).toMatchObject({ zone: 'a' });
-  expect(parse([]).zone).toBeNull();
 });
 
 const report = {
@@ -155,16 +152,9 @@ describe('the report of a node in its Lease', () => {
     });
   });
 
-  test.each([
-    ['120', true],
-    ['99', true],
-    ['121', false],
-    ['1000', false],
-  ])('has version %s of the VirtualIPs: %s', (version, expected) => {
-    expect(isProgrammed(report, 'virtualips', version)).toBe(expected);
-  });
-
-  test('has no version where it says none, or no number', () => {
+  test('has the versions up to the one that it says, and none where it says none, or no number', () => {
+    const has = (version: string) => isProgrammed(report, 'virtualips', version);
+    expect(['120', '99', '121', '1000'].map(has)).toEqual([true, true, false, false]);
     expect(isProgrammed({ programmed: {} }, 'services', '1')).toBe(false);
     expect(isProgrammed({ programmed: { services: 'x' } }, 'services', '1')).toBe(false);
   });
