@@ -111,10 +111,7 @@ function judgeOwnNode(endpoint: WantedEndpoint, service: Service, view: ClusterV
   return view.candidates.judge(`/${endpoint.node ?? ''}`, `${namespace}/${name}`, version);
 }
 
-/**
- * The first version of an early EndpointSlice that has an endpoint as it is: ready, if it is; for its own node, it is enough that it serves. Null
- * where none has.
- */
+/** The first version of an early EndpointSlice that has an endpoint as ready as it is; for its own node, as serving. Null where none has. */
 export function findSince(
   { ready, address, pod: { uid }, ...group }: WantedEndpoint,
   service: Service,
@@ -253,11 +250,7 @@ export const earlySliceKind: Kind = {
       source: 'earlySlices',
       toKeys: (change) => listBoth(change, (slice) => [nameEarlyOwner(slice)]).flat(),
     },
-    {
-      source: 'nodes',
-      part: (node) => [readZone(node), isNodeReady(node)],
-      toKeys: listServicesOfNode,
-    },
+    { source: 'nodes', part: (node) => [readZone(node), isNodeReady(node)], toKeys: listServicesOfNode },
   ],
   next: nextEarlySlicesStep,
   mayRepeat: true,
@@ -368,10 +361,7 @@ function createSlice(service: Service, { created }: SlicesPlan, slices: readonly
   return toStep(createObject('EndpointSlice', { namespace, name }, body));
 }
 
-/**
- * By its name, two controllers that make the same one at the same moment make one. What others name cannot collide with it: they
- * would have to know the Service's uid.
- */
+/** Two controllers that make the same one at once make one, by its name. No other can collide: it would have to know the Service's uid. */
 function chooseName({ metadata: { name, uid } }: Service, taken: ReadonlySet<string>): string {
   const prefix = `${name}-vipnat-${createHash('sha256').update(uid).digest('hex').slice(0, 10)}`;
   for (let index = 0; ; index += 1) if (!taken.has(`${prefix}-${index}`)) return `${prefix}-${index}`;

@@ -216,10 +216,7 @@ function hasFamilyOf(balancer: DeviceBalancer | undefined, endpoints: readonly W
   return families.length === 0 || endpoints.some(({ family }) => families.includes(family));
 }
 
-/**
- * Of each endpoint that the pod is of a Service, and each address of that family. One without an address is awaited until the Service
- * says that it gets none.
- */
+/** Of each endpoint of the pod, and each address of its family. One without an address is awaited until the Service says that it gets none. */
 function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[] {
   const { held } = findAllocations(service, view);
   return listEndpointsOf(pod, service, view).flatMap((endpoint) => {
@@ -229,12 +226,8 @@ function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[]
     if (own.length === 0) return isJudged(service) && !isLost ? [] : [awaitAddress(service)];
     if (readAnnotation(service, 'dataplane') === 'kube-proxy')
       return [{ state: 'kube-proxy', explain: () => 'the Service asks for kube-proxy' }];
-    return listOfEndpoint(
-      endpoint,
-      [...new Set(own.map(({ virtualIp: { spec } }) => spec.pool))],
-      service,
-      view,
-    );
+    const pools = new Set(own.map(({ virtualIp: { spec } }) => spec.pool));
+    return listOfEndpoint(endpoint, [...pools], service, view);
   });
 }
 
