@@ -50,10 +50,7 @@ interface ControllerOptions {
   readonly webhookPort: string | null;
 }
 
-/**
- * `vipnat controller`: runs until SIGTERM or SIGINT, and then gives its Lease back.
- * @throws VipnatError API_CREDENTIALS_INVALID where there are no credentials
- */
+/** `vipnat controller`: runs until SIGTERM or SIGINT, then gives its Lease back. @throws VipnatError API_CREDENTIALS_INVALID without any */
 export async function runController(config: Config, options: ControllerOptions): Promise<number> {
   const readAccess = findAccess(config.kubeconfig, process.env);
   if (readAccess === null) throw new VipnatError('API_CREDENTIALS_INVALID', lackingCredentials);

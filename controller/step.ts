@@ -260,9 +260,7 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 export interface Write {
   /** POST creates. PATCH is `application/merge-patch+json`. DELETE has DeleteOptions as its body. */
   readonly method: 'POST' | 'PATCH' | 'DELETE';
-  /**
-   * PATCH is `application/strategic-merge-patch+json` instead: conditions are merged by their types. It has the uid that was read, too.
-   */
+  /** PATCH is `application/strategic-merge-patch+json` instead: conditions are merged by their types. It has the uid that was read, too. */
   readonly isStrategic?: true;
   /** With `/status` where that is what is written. */
   readonly path: string;
@@ -309,10 +307,7 @@ export interface StepEvent {
   readonly message: string;
 }
 
-/**
- * The one next step of an object: one write, with the versions that it rests on, or what it waits for. There is no state between
- * two writes that a restart would not find again (ADR 21).
- */
+/** The one next step of an object: one write, or what it waits for. No state between two writes that a restart would not find again (ADR 21). */
 export type Step =
   | {
       readonly does: 'write';

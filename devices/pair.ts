@@ -160,11 +160,9 @@ interface Round<Request, Result> {
   (take: () => readonly Request[], signal: AbortSignal): Promise<ReadonlyMap<Request, Result>>;
 }
 
-interface Waiter<Request, Result> {
+interface Waiter<Request, Result> extends Pick<PromiseWithResolvers<Result>, 'resolve' | 'reject'> {
   readonly request: Request;
   readonly signal: AbortSignal;
-  readonly resolve: (result: Result) => void;
-  readonly reject: (reason: unknown) => void;
 }
 
 /** One round at a time. */

@@ -51,10 +51,8 @@ export function assignSeats(request: SeatsRequest): Seat[] {
     const added = Array.from({ length: Math.max(0, count - stay.length) }, () => addSeat(indexes));
     return numberSeats(request, family, [...stay, ...added]);
   });
-  return orderNodes(
-    request,
-    seats.sort((one, other) => one.index - other.index),
-  );
+  seats.sort((one, other) => one.index - other.index);
+  return orderNodes(request, seats);
 }
 
 /**
@@ -91,10 +89,7 @@ function addSeat(indexes: Set<number>): Seat {
   return { index, anchor: '', vrid: 0, network: '', nodes: [] };
 }
 
-/**
- * Gives the seats of a family the numbers that each has alone. A used seat keeps a VRID that others use: another one would interrupt its
- * Services.
- */
+/** Gives each seat of a family its own numbers. A used seat keeps a VRID that others use: another one would interrupt its Services. */
 function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat[]): Seat[] {
   if (seats.length === 0) return [];
   const { pool, isUsed, reservedVrids } = request;
@@ -189,10 +184,7 @@ export function orderNodes(
 /** With fewer able nodes, a seat gets others for those that are not. With more it waits: they may come back, and one may hold the seat. */
 const fewAble = 4;
 
-/**
- * Of all nodes those that a seat names, by their rank. It keeps who holds it and whom it has named, takes able ones next, and others only where
- * it has room.
- */
+/** The nodes that a seat names, by rank: it keeps who holds it and whom it has named, takes able ones next, and others where it has room. */
 function limitNodes({ index, nodes }: Seat, ranked: readonly string[], judge: JudgeNode): readonly string[] {
   if (ranked.length <= mostSeatNodes) return ranked;
   const isAble = (node: string) => judge(node, index) !== 'unable';

@@ -13,10 +13,7 @@ import { type Known, MultiMap, listDiffering, findOrAdd, isNews } from './known.
 import type { Change } from '../../lib/kubernetes/informer.ts';
 import type { Service } from '../../lib/api/service.ts';
 
-/**
- * Whether a node may hold a pool's addresses. One that load balancers shall not use is left out, unless the pool's selector says
- * something of that label.
- */
+/** Whether a node may hold a pool's addresses: not one that load balancers shall not use, unless the selector says something of that label. */
 export function mayHold({ spec }: AddressPool, { metadata: { labels } }: Node): boolean {
   const isExcluded = Object.hasOwn(labels ?? {}, excludedNodeLabel);
   return (
@@ -98,10 +95,7 @@ export type NodesState =
   /** kube-proxy serves the Service on some, and has the pod when it is ready. */
   | 'kube-proxy';
 
-/**
- * The living nodes that may hold a pool's addresses, and how far they are. It is made once for any number of questions: what it costs
- * grows with pools and nodes, and not with virtual IPs.
- */
+/** The living nodes that may hold a pool's addresses, and how far they are. It costs what pools and nodes cost, however many virtual IPs there are. */
 export class CandidateNodes {
   readonly #known: Pick<Known, 'pools' | 'nodes' | 'livingReports' | 'leases'>;
   readonly #overdue: ReadonlyMap<string, string>;
@@ -230,10 +224,7 @@ export class CandidateNodes {
     return this.#listOfSeat(this.#listReporters('inUse', address), pool, seat);
   }
 
-  /**
-   * Of a pool's candidates, those that leave a Service to kube-proxy although nobody asks for that, or drop clients of it; as `NODE: WHY`, in the
-   * order of their names.
-   */
+  /** Of a pool's candidates, as `NODE: WHY` by name: who leaves a Service to kube-proxy although nobody asks for that, or drops clients of it. */
   listReporting(what: 'left' | 'dropping', pool: string, service: string): readonly string[] {
     const reporting = this.#listReporters(what, service);
     if (reporting.length === 0) return [];

@@ -85,10 +85,7 @@ export function isDeleted({ metadata }: Deletable): boolean {
   return typeof metadata.deletionTimestamp === 'string';
 }
 
-/**
- * The finalizers that a VirtualIP is to have; null when it has them. It has vipnat's as long as somebody uses it. The API adds none to what is
- * deleted.
- */
+/** The finalizers that a VirtualIP is to have: vipnat's while somebody uses it. Null when it has them. The API adds none to what is deleted. */
 export function findFinalizers(virtualIp: VirtualIp): readonly string[] | null {
   const known = virtualIp.metadata.finalizers ?? [];
   const has = known.includes(finalizer);
@@ -338,10 +335,7 @@ export class DeviceAddresses {
     }
   }
 
-  /**
-   * The first one of a device and a family that is in none of the other ranges; null where there is none. One that is kept for somebody else
-   * comes last.
-   */
+  /** The first one of a device and a family in none of the other ranges; null for none. One that is kept for somebody else comes last. */
   findFree(
     device: string,
     family: Family,

@@ -46,10 +46,7 @@ export const sourceToReserved: {
     return reserveAddresses(spec.clusterIPs ?? [spec.clusterIP ?? ''], owner);
   },
   apiservers: ({ endpoints }) =>
-    reserveAddresses(
-      (endpoints ?? []).flatMap(({ addresses }) => addresses),
-      'an apiserver',
-    ),
+    (endpoints ?? []).flatMap(({ addresses }) => reserveAddresses(addresses, 'an apiserver')),
   devices: ({ metadata, spec }) => reserveRanges(spec.addresses, `the LoadBalancerDevice ${metadata.name}`),
 };
 
@@ -86,10 +83,8 @@ function reserveRanges(texts: readonly string[], owner: string): ReservedRange[]
 
 /** Those of the texts that are one address each, as ranges. */
 export function reserveAddresses(texts: readonly string[], owner: string): ReservedRange[] {
-  return reserveRanges(
-    texts.filter((text) => parseAddress(text) !== null),
-    owner,
-  );
+  const addresses = texts.filter((text) => parseAddress(text) !== null);
+  return reserveRanges(addresses, owner);
 }
 
 /** Addresses that no pool may give. */
@@ -190,11 +185,8 @@ function findOverlap(ranges: readonly AddressRange[], older: readonly JudgedPool
   return { reason: 'PoolsOverlap', message };
 }
 
-function findReserved(
-  ranges: readonly AddressRange[],
-  reserved: readonly ReservedRange[],
-): PoolRefusal | null {
-  const found = reserved.find(({ range }) => ranges.some((own) => overlap(own, range)));
+function findReserved(ranges: readonly AddressRange[], all: readonly ReservedRange[]): PoolRefusal | null {
+  const found = all.find(({ range }) => ranges.some((own) => overlap(own, range)));
   return found === undefined
     ? null
     : { reason: 'AddressesReserved', message: `${formatRange(found.range)} belongs to ${found.owner}.` };

@@ -72,10 +72,7 @@ const maxForeign = 10;
 /** The definition takes so many characters. */
 const maxText = 1024;
 
-/**
- * How a device does that answers. `unread` says why its credentials could not be read again, `shared` that another cluster writes there under the
- * same name; null where they could, and none does.
- */
+/** How a device does that answers. `unread`: why its credentials could not be read again; `shared`: that another cluster has its name. */
 export function describeState(
   state: DeviceState,
   unread: Failure | null,
@@ -176,10 +173,7 @@ const schema = z.object({ data: z.nullish(z.record(z.string(), z.string())) });
 
 const readMs = 4000;
 
-/**
- * Reads them.
- * @throws SecretMissingError; VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE
- */
+/** @throws SecretMissingError; VipnatError DEVICE_SETTINGS_INVALID, API_FORBIDDEN or API_UNREACHABLE */
 async function readCredentials(
   client: ObjectClient,
   namespace: string,
@@ -309,10 +303,7 @@ export class DeviceSession {
     this.#options = options;
   }
 
-  /**
-   * The driver.
-   * @throws VipnatError where there is none, or what it needs cannot be read
-   */
+  /** @throws VipnatError where there is none, or what it needs cannot be read */
   async open(): Promise<LoadBalancerDriver> {
     if (this.#driver !== null) return this.#driver;
     this.#opening ??= this.#open().finally(() => {
@@ -326,10 +317,7 @@ export class DeviceSession {
     return this.#driver?.capabilities.changesAtOnce ?? 1;
   }
 
-  /**
-   * Reads the credentials again, and answers whether they are others. These are used from now on: nobody may use the driver meanwhile.
-   * @throws VipnatError as `open`
-   */
+  /** Reads the credentials again, uses them, and answers whether they are others: nobody may use the driver meanwhile. @throws as `open` */
   async renew(): Promise<boolean> {
     const { client, namespace } = this.#options;
     const credentials = await readCredentials(client, namespace, this.#device);

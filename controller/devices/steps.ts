@@ -76,7 +76,10 @@ function hold(service: Service, device: LoadBalancerDevice, view: ClusterView): 
 /** Once all devices have nothing of it: its status, then the finalizers. */
 function release(service: Service, seatHolders: readonly string[], view: ClusterView): Step {
   const left = seatHolders.filter((name) => !isAbsent(service, name, view));
-  if (left.length === 0) return clearStatus(service) ?? dropOwners(service, seatHolders) ?? nothing;
+  const others = getIngress(service).filter((one) => !isOfDevice(one));
+  if (left.length === 0)
+    // Where vipnat serves it otherwise, the condition is about that.
+    return clearStatus(service, others, others.length > 0) ?? dropOwners(service, seatHolders) ?? nothing;
   for (const name of left) {
     if (!view.devices.has(name)) {
       const remedy = `Make it again, or take the finalizer ${toDeviceFinalizer(name)} off this Service`;
@@ -187,11 +190,10 @@ function dropFormer(service: Service, { deviceStatus, isTakenOver }: DeviceBalan
   return toStep(patchMetadata('Service', service, { finalizers }));
 }
 
-function clearStatus(service: Service): Step | null {
+/** A Service's status with these addresses alone; without what it says of its readiness, unless that is about them. */
+export function clearStatus(service: Service, others: readonly Ingress[], isAboutThem = false): Step | null {
   const [ingress, conditions] = [getIngress(service), service.status?.conditions ?? []];
-  const others = ingress.filter((one) => !isOfDevice(one));
-  // Where vipnat serves it otherwise, the condition is about that.
-  const kept = others.length > 0 ? conditions : conditions.filter(({ type }) => type !== addressReady);
+  const kept = isAboutThem ? conditions : conditions.filter(({ type }) => type !== addressReady);
   if (others.length === ingress.length && kept.length === conditions.length) return null;
   return toStep(patchStatus('Service', service, toStatus(others, kept)));
 }

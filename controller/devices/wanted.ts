@@ -89,15 +89,11 @@ export function toWanted(query: BalancerQuery, view: ClusterView): Wanted {
   };
   const all = [...lacks, ...listLacking(query, requests, { family, listeners })];
   const refused = new Set(ports.flatMap((each) => each.refused));
-  const remark = describeLeftOut(device.metadata.name, all, [...refused]);
+  const remark = describeLacks(device.metadata.name, all, [...refused]);
   return { balancer, problem: problem ?? refusal, remark, gated: uids };
 }
 
-function describeLeftOut(
-  name: string,
-  lacking: readonly string[],
-  refused: readonly string[],
-): string | null {
+function describeLacks(name: string, lacking: readonly string[], refused: readonly string[]): string | null {
   const sentences = [
     lacking.length > 0 ? `The device ${name} does not have ${lacking.join(', ')}.` : '',
     refused.length > 0 ? `It leaves out an endpoint: ${shorten(refused)}.` : '',
@@ -265,10 +261,7 @@ function readGatedSlices(service: Service, { spec }: LoadBalancerDevice, view: C
   return { slices: opened, uids: [...found].sort() };
 }
 
-/**
- * Addresses to uids. An open gate counts as well: until Kubernetes' own EndpointSlices have the pod as ready, it would go again. A Service has
- * one pod at most with an address.
- */
+/** Addresses to uids, one pod each. An open gate counts: until Kubernetes' own EndpointSlices have the pod as ready, it would go again. */
 function listGated(key: string, service: Service, view: ClusterView): ReadonlyMap<string, string> {
   const pods = [...(view.serviceToPods.get(key) ?? [])].flatMap((each) => view.pods.get(each) ?? []);
   const gated = pods.filter((pod) => listGates(pod, view.settings.gateTypes).length > 0);

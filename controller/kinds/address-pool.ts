@@ -71,10 +71,7 @@ export const addressPool: Kind = {
   next: nextPoolStep,
 };
 
-/**
- * The next step of a pool: its status gets seats and conditions. Its finalizer keeps it until no address of it is given, since
- * without its seats nobody would hold them.
- */
+/** The next step of a pool. Its finalizer keeps it until no address of it is given, since without its seats nobody would hold them. */
 function nextPoolStep(name: string, view: ClusterView): Step {
   const judged = view.judgedPools.get(name);
   if (judged === undefined) return nothing;

@@ -194,10 +194,7 @@ function hasFamilyOf(balancer: DeviceBalancer | undefined, endpoints: readonly W
   return families.length === 0 || endpoints.some(({ family }) => families.includes(family));
 }
 
-/**
- * Of each endpoint that the pod is of a Service, and each address of that family. One without an address is awaited until the Service
- * says that it gets none.
- */
+/** Of each endpoint of the pod, and each address of its family. One without an address is awaited until the Service says that it gets none. */
 function listOfService(pod: Pod, service: Service, view: ClusterView): Awaited[] {
   const { held } = findAllocations(service, view);
   return listEndpointsOf(pod, service, view).flatMap((endpoint) => {

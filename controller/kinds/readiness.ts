@@ -76,10 +76,7 @@ function doesAnswer(allocation: Allocation, view: ClusterView): boolean {
   return findUnheld(allocation, view) === null && findUnanswered(allocation, view) === null;
 }
 
-/**
- * Nobody can hold it: its pool is gone and with it the seat, no interface has its subnet, or the one that the pool names is not there.
- * What was published stays.
- */
+/** Nobody can hold it: its pool is gone, and the seat with it, or the interface of its subnet or its pool is. What was published stays. */
 function findUnheld({ address, virtualIp }: Allocation, view: ClusterView): Remark | null {
   const { text } = address;
   const { pool, seat } = virtualIp.spec;

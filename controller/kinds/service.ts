@@ -53,7 +53,7 @@ import type { NodeReport, Node } from '../../lib/api/node.ts';
 import { isNews, type Known, type WaitsFor, listDiffering, listBoth, listServed } from '../cache/known.ts';
 import { mayHold, getStatusParts } from '../cache/nodes.ts';
 import { parseAddress, toObjectName } from '../../lib/net.ts';
-import { nextDeviceStep, toIngress, toStatus } from '../devices/steps.ts';
+import { clearStatus, nextDeviceStep, toIngress, toStatus } from '../devices/steps.ts';
 import { addressReady, type Condition } from '../../lib/api/vipnat.ts';
 import { judgeReadiness, type Readiness } from './readiness.ts';
 import type { Choice } from '../allocate/choose-address.ts';
@@ -177,10 +177,7 @@ export const service: Kind = {
   findReadPath: findVirtualIpPath,
 };
 
-/**
- * What others wait for: an address that its status no longer has, and what decides who may share its address. All else of it shows in its
- * VirtualIPs, or in what is excluded of a pool.
- */
+/** What others wait for: an address that its status has no longer, and what decides who may share it. All else shows in VirtualIPs, or exclusions. */
 function wakeWaiting(change: Change<Service>, known: Known): readonly WaitsFor[] {
   const published = new Set(listPublishedTexts(change.after));
   const names = [...(known.serviceToVirtualIps.get(change.key) ?? [])];
@@ -202,10 +199,7 @@ function listConcerned({ before, after }: Change<Node>, known: Known): string[] 
   });
 }
 
-/**
- * Who has an address that the node can hold no longer, or again; and who has a port of a protocol of which that is so, or that
- * kube-proxy handles.
- */
+/** Who has an address that the node can hold no longer, or again, and who has a port of a protocol of which that is so, or kube-proxy's. */
 function listReported(change: Change<NodeReport>, known: Known): string[] {
   const unheld = listChanged(change, 'unheld').flatMap((name) => {
     const address = parseAddress(name);
@@ -242,7 +236,9 @@ function releaseService(service: Service, view: ClusterView): Step {
   if (lost !== null) return toStep(lost);
   if (!leaving.every(({ virtualIp }) => view.candidates.haveForgotten(virtualIp.metadata.resourceVersion)))
     return reportWait(service, leaving, view);
-  return clearStatus(service, leaving) ?? removeFinalizer(service, leaving);
+  const own = new Set(leaving.map(({ address }) => address.text));
+  const others = getIngress(service).filter(({ ip }) => !own.has(ip ?? ''));
+  return clearStatus(service, others) ?? removeFinalizer(service, leaving);
 }
 
 /** Nodes forget an address within a second. One that has not after so long is named, and who is named is read again that often. */
@@ -265,15 +261,6 @@ function reportWait(service: Service, leaving: readonly Allocation[], view: Clus
   return conditions === before
     ? { ...wait, untilMs: view.nowMs + reportedMs }
     : toStep(patchStatus('Service', service, { conditions: toJson(conditions) }));
-}
-
-function clearStatus(service: Service, leaving: readonly Allocation[]): Step | null {
-  const [ingress, conditions] = [getIngress(service), service.status?.conditions ?? []];
-  const own = new Set(leaving.map(({ address }) => address.text));
-  const others = ingress.filter(({ ip }) => !own.has(ip ?? ''));
-  const otherConditions = conditions.filter(({ type }) => type !== addressReady);
-  if (others.length === ingress.length && otherConditions.length === conditions.length) return null;
-  return toStep(patchStatus('Service', service, toStatus(others, otherConditions)));
 }
 
 function removeFinalizer(service: Service, leaving: readonly Allocation[]): Step {

@@ -127,10 +127,7 @@ export function planCertificates(view: CertificateView): CertificateStep {
 /** So many are kept where a Secret is deleted again and again. */
 const keptCount = 4;
 
-/**
- * Without a Secret, each process serves what it has. This one knows its own; one that started meanwhile has one of the last
- * that were trusted.
- */
+/** Without a Secret, each process serves what it has. This one knows its own; one that started meanwhile has one of the last that were trusted. */
 function listKept({ name, trusted, served }: CertificateView): string {
   const known = [...(served === null ? [] : [served]), ...listNewest(name, trusted ?? '')];
   return joinCertificates([...new Set(known)].slice(0, keptCount));

@@ -374,9 +374,8 @@ export class AlteonUnit implements PairUnit {
   /** A unit says that it cannot do something with a good status, too. */
   #parse(path: string, text: string): JsonObject | null {
     const answer = parseObject(text);
-    if (text.trim() !== '' && answer === null) {
+    if (text.trim() !== '' && answer === null)
       throw new DeviceError('nonsense', `${this.unit} answers ${path} with what is not JSON: ${quote(text)}`);
-    }
     const status = answer?.['status'];
     if (status !== 'err' && status !== 'error') return answer;
     throw new DeviceError('refused', `${this.unit} refuses ${path}${this.#explain(text)}`);

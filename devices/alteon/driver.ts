@@ -143,15 +143,8 @@ class AlteonDriver implements LoadBalancerDriver {
     const pair = settings.units.length === 2;
     this.capabilities = {
       ...{ methods: ['rr', 'lc', 'hash'], weights: true, drain: true, sessions: true, affinity: true },
-      ...{
-        ipv6: true,
-        udp: true,
-        atomicCommit: true,
-        pair,
-        pendingChanges: true,
-        identity: true,
-        changesAtOnce,
-      },
+      ...{ ipv6: true, udp: true, atomicCommit: true, pair, pendingChanges: true },
+      ...{ identity: true, changesAtOnce },
     };
   }
 
@@ -261,9 +254,7 @@ class AlteonDriver implements LoadBalancerDriver {
   /** Reads what is there, and says what it takes. */
   async #prepare(unit: AlteonUnit, take: () => readonly MarkedRows[]): Promise<Prepared> {
     const status = await unit.awaitRest();
-    if (status.isBusy) {
-      return { plans: take().map(toIdlePlan), steps: [], status, isUnsaved: false };
-    }
+    if (status.isBusy) return { plans: take().map(toIdlePlan), steps: [], status, isUnsaved: false };
     await this.#refuseForeign(unit, status.isPending);
     // An earlier try may have ended anywhere.
     if (status.isPending) await this.#takeBack(unit);
@@ -318,9 +309,8 @@ class AlteonDriver implements LoadBalancerDriver {
       if ((await unit.act('apply')) === 'running') return running(unit, 'still applies it');
     }
     if (hasNew) await setLiveStates();
-    if (steps.length === 0 && !isUnsaved) {
+    if (steps.length === 0 && !isUnsaved)
       return { progress, needsSync: status.isInSync === false ? 'if-standby-answers' : 'no' };
-    }
     if ((await unit.act('save')) === 'running') return running(unit, 'still saves it');
     await this.#expectRows(unit, prepared, 'Cur');
     return { progress, needsSync: 'yes' };

@@ -168,22 +168,18 @@ export function findRefusal({ listeners, affinityS }: Balancer): string | null {
 }
 
 /** All rows that a balancer is made of. A group's name has the cluster's identity: the names of objects have no room for it. */
-export function toRows(
-  balancer: Balancer,
-  { options, identity }: Pick<AlteonSettings, 'options' | 'identity'>,
-): Rows {
+export function toRows(balancer: Balancer, settings: Pick<AlteonSettings, 'options' | 'identity'>): Rows {
   const rows = makeRows();
   for (const listener of balancer.listeners) {
     const group = nameGroup(balancer.id, listener);
-    addGroup(rows, group, balancer, listener);
-    if (identity !== undefined)
-      rows.group.set(group, { ...rows.group.get(group), Name: `cluster ${identity}` });
+    rows.group.set(group, toGroup(balancer, listener, settings.identity));
+    addMembers(rows, group, listener);
     for (const address of balancer.addresses) {
       // `MARK_tcp_443_10.0.0.5`: a listener at one of its addresses.
       const server = `${group}_${formatToken(address)}`;
       rows.virtualServer.set(server, toVirtualServer(address, balancer.affinityS));
       rows.virtualService.set(`${server}/1`, toService(listener, balancer.affinityS));
-      rows.serviceGroup.set(`${server}/1`, toServiceGroup(group, balancer.affinityS, options));
+      rows.serviceGroup.set(`${server}/1`, toServiceGroup(group, balancer.affinityS, settings.options));
     }
   }
   return rows;
@@ -194,19 +190,17 @@ function toMinutes(affinityS: number): number {
   return Math.max(1, Math.ceil(affinityS / 60));
 }
 
-function addGroup(
-  rows: ReturnType<typeof makeRows>,
-  group: string,
-  { method }: Balancer,
-  listener: Listener,
-): void {
-  const { protocol, members } = listener;
-  rows.group.set(group, {
+function toGroup({ method }: Balancer, { protocol, members }: Listener, identity?: string): Fields {
+  return {
     Metric: methodToMetric[method],
     // The units' own checks, a connection or an answer: zcloud's elb-controller takes them too.
     HealthID: protocol,
     IpVer: toGroupVersion(members),
-  });
+    ...(identity === undefined ? {} : { Name: `cluster ${identity}` }),
+  };
+}
+
+function addMembers(rows: ReturnType<typeof makeRows>, group: string, { members }: Listener): void {
   const fitting = fitWeights(members, maxWeight);
   members.forEach((member, at) => {
     // `MARK_tcp_443_10.1.2.3_8080`. Another listener's member at the same place is another object: it has its own weight.

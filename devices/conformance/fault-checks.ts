@@ -85,10 +85,7 @@ export const faultChecks = toChecks({
       await checkWhole(bench, shapes.plain(), shapes.changed());
     },
   },
-  'before-call': {
-    title: 'what beforeCall throws comes out of each method unchanged',
-    run: checkBeforeCall,
-  },
+  'before-call': { title: 'what beforeCall throws comes out of each method unchanged', run: checkBeforeCall },
   abort: {
     title: 'ensure ends soon after its signal, before each call, and another one finishes it',
     run: async (bench, shapes) => {

@@ -16,7 +16,7 @@ import {
   formatMark,
   parseMark,
 } from '../driver.ts';
-import { readSettings, type HaproxyAddress, type HaproxySettings, longestAffinityS } from './settings.ts';
+import { readSettings, type HaproxyAddress, type HaproxySettings, affinityTimesS } from './settings.ts';
 import {
   readBalancers,
   chooseSlots,
@@ -217,9 +217,9 @@ function toProgress({ kind, message: why }: DeviceError): Progress {
 function findRefusal({ listeners, affinityS }: Balancer): string | null {
   const udp = listeners.find(({ protocol }) => protocol === 'udp');
   if (udp !== undefined) return `HAProxy cannot have it: it listens to UDP at port ${udp.port}`;
-  return affinityS !== null && affinityS > longestAffinityS
-    ? `HAProxy cannot have it: its affinity is longer than ${longestAffinityS} s`
-    : null;
+  const longestS = Math.max(...affinityTimesS);
+  if (affinityS === null || affinityS <= longestS) return null;
+  return `HAProxy cannot have it: its affinity is longer than ${longestS} s`;
 }
 
 /** What a read asks for. `content of answering units`: of those that answered when they were asked last. */

@@ -53,8 +53,6 @@ export const methods: readonly DeviceMethod[] = ['rr', 'lc', 'hash'];
 
 /** How long clients can stay with members: of these, the first that is not shorter. HAProxy's tables have one time each. The last is Kubernetes'. */
 export const affinityTimesS: readonly number[] = [60, 600, 3600, 10_800, 86_400];
-/** The last of them. */
-export const longestAffinityS = 86_400;
 
 /** More would take a gigabyte of a unit's memory: one server has 7 KiB. */
 const maxServers = 100_000;

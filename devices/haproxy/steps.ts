@@ -152,10 +152,8 @@ class Planner {
     this.#wantedKeys = new Set([...this.#markToKeys.values()].flatMap((keys) => [...keys]));
     const slots = [...content.slotToServers.keys()];
     this.#methodToSlots = Map.groupBy(slots, readMethod);
-    this.#methodToFree = Map.groupBy(
-      slots.filter((slot) => !content.slotToOwner.has(slot)),
-      readMethod,
-    );
+    const free = slots.filter((slot) => !content.slotToOwner.has(slot));
+    this.#methodToFree = Map.groupBy(free, readMethod);
   }
 
   get result(): Plan {
