@@ -365,7 +365,7 @@ function createSlice(service: Service, { created }: SlicesPlan, slices: readonly
   return toStep(createObject('EndpointSlice', { namespace, name }, body));
 }
 
-/** Two controllers that make the same one at once make one, by its name. No other can collide: it would have to know the Service's uid. */
+/** Two controllers that make the same one at the same time make one, by its name. No other can collide: it would have to know the Service's uid. */
 function chooseName({ metadata: { name, uid } }: Service, taken: ReadonlySet<string>): string {
   const prefix = `${name}-vipnat-${createHash('sha256').update(uid).digest('hex').slice(0, 10)}`;
   for (let index = 0; ; index += 1) if (!taken.has(`${prefix}-${index}`)) return `${prefix}-${index}`;
