@@ -151,7 +151,6 @@ function toKeeper(request: ManifestRequest, file: string): object {
     // One that was killed leaves pid files, whose pid every next one of this container has.
     command: ['sh', '-c', 'rm -f /run/*.pid; exec keepalived "$@"', 'sh'],
     args: ['--dont-fork', '--log-console', '--vrrp', `--use-file=${escapeVariables(file)}`],
-    securityContext: toConfined(['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW']),
     volumeMounts: [
       { name: 'pids', mountPath: '/run' },
       { name: 'keepalived', mountPath: dirname(file) },

@@ -112,11 +112,15 @@ export function toInitContainer(request: ManifestRequest, name: string, fields: 
   return toContainer({ name, image: chooseImage(request), requests, fields });
 }
 
+/** VRRP's three. keepalived calls setgroups before each script, and 2.2.7 before it checks its file: it does neither where it may not. */
+const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
+
 /** keepalived's container. */
 export function toKeepalivedContainer(request: ManifestRequest, fields: object): object {
   const requests = { cpu: '10m', memory: '16Mi' };
   const image = request.options.keepalivedImage ?? request.ownImages.keepalived;
-  return toContainer({ name: 'keepalived', image, requests, fields });
+  const securityContext = toConfined(keepalivedCapabilities);
+  return toContainer({ name: 'keepalived', image, requests, fields: { ...fields, securityContext } });
 }
 
 function chooseImage({ options, ownImages }: ManifestRequest): string {

@@ -263,13 +263,9 @@ const script = [
   '',
 ].join('\n');
 
-/** VRRP's three. Before a reload keepalived 2.2.7 calls setgroups for its check of the file, and reads nothing where it may not. */
-const keepalivedCapabilities = ['NET_ADMIN', 'NET_BROADCAST', 'NET_RAW', 'SETGID'];
-
 function toKeepalived(request: ManifestRequest, run: HostVolume): object {
   return toKeepalivedContainer(request, {
     command: ['sh', '-c', script, 'sh', escapeVariables(run.path)],
-    securityContext: toConfined(keepalivedCapabilities),
     volumeMounts: [{ name: 'pids', mountPath: '/run' }, ...toVolumeMounts([run])],
   });
 }

@@ -7,7 +7,6 @@ export interface Addition {
   readonly title: string;
   /** What it is called. A failure for want of one of its files says this. */
   readonly name: string;
-  /** File to how it changes. */
   readonly files: Readonly<Record<string, Edit>>;
   /** Those of the files that a test of another layer asks for. */
   readonly heldElsewhere: readonly string[];

@@ -76,7 +76,6 @@ describe.each(['namespace', 'virtual'])('a %s machine', (kind) => {
     expect(service.readTail()).toBe('begins');
   });
 
-  /** Commands that run on it, by their words. */
   async function listCommands(words: string): Promise<string[]> {
     const { stdout } = await machine().run(['ps', 'ax', '-o', 'args=']);
     return stdout.split('\n').filter((line) => line.startsWith(words));

@@ -171,11 +171,20 @@ describe('keepalived as a static pod', () => {
     expect(stdout).toMatch(/"vrid": ?51,[^}]*"priority": ?250/);
   });
 
-  test('runs with the three capabilities that its spec names, and cannot write its root', async () => {
+  test('runs with the four capabilities that its spec names, and cannot write its root', async () => {
     const folder = `/proc/${lab().service('m1', 'keepalived').readPid()}`;
     const script = `sed -n 's/^CapEff:[^0-9a-f]*//p' ${folder}/status; grep ' / ' ${folder}/mounts`;
-    // NET_BROADCAST, NET_ADMIN and NET_RAW are bits 11 to 13.
-    expect(await runShell(lab().machine('m1'), script)).toMatch(/^0{12}3800\n(?:.* ro[, ].*\n?)+$/);
+    // SETGID is bit 6; NET_BROADCAST, NET_ADMIN and NET_RAW are bits 11 to 13.
+    expect(await runShell(lab().machine('m1'), script)).toMatch(/^0{12}3840\n(?:.* ro[, ].*\n?)+$/);
+  });
+
+  test('takes away the local route that a killed agent has left, when it ends', async () => {
+    const machine = lab().machine('m3');
+    await lab().service('m3', 'vipnat').stop();
+    await runShell(machine, `ip -4 route replace local ${lab().vip} dev eth0 table local proto 118`);
+    await lab().service('m3', 'keepalived').stop();
+    expect(await runShell(machine, 'ip -4 route show table local proto 118')).toBe('');
+    await startPod(lab(), { master: 'm3', service: 'keepalived' }, findPodSpec(await print(...keepalived)));
   });
 
   test('leaves a master that is drained in the container of its agent, a static pod too; undrain works there as well', async () => {

@@ -67,7 +67,6 @@ export function overPods(
 export const giveVips = (...services: string[]): ApiChange[] =>
   families.map((family) => ['VirtualIP', makeVirtualIp(serviceVips[family], services)]);
 
-/** Where a balancer is started, and how. */
 interface BalancerStart {
   readonly node?: string;
   readonly words?: readonly string[];

@@ -9,10 +9,8 @@ import { makeSeat } from '../../support/fakes/seat-objects.ts';
 const limitMs = 180_000;
 const vip = serviceVips.ipv4;
 
-/** The pod of the node that is lost. */
 const lost = pods.find(({ node }) => node === 'worker') ?? { ipv4: '' };
 
-/** The seat of the address: m1 has it. */
 const seat = makeSeat(0, vip, ['m1', 'm2', 'worker']);
 const pool = {
   metadata: { name: 'pool', uid: 'uid-of-pool', generation: 1 },

@@ -136,7 +136,6 @@ describe('the executable for arm64, of which only the parts can be looked at her
   });
 });
 
-/** Types of segments of elf.h. */
 const segmentTypes = { load: 1, note: 4 };
 
 type Segment = Readonly<Record<'type' | 'offset' | 'size', number>>;

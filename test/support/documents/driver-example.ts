@@ -5,7 +5,6 @@ import { join } from 'node:path';
 /** The driver of docs/drivers.md, in a folder of its own. */
 export interface DriverExample {
   readonly folder: string;
-  /** The module. */
   readonly driver: string;
   readonly description: string;
   /** What the device has, by name. */

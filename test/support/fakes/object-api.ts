@@ -19,7 +19,6 @@ export interface StoredObject {
   };
   readonly spec?: Fields;
   readonly status?: Fields;
-  /** Of an EndpointSlice. */
   readonly addressType?: string;
   readonly endpoints?: readonly Fields[];
   readonly ports?: readonly Fields[];

@@ -2,7 +2,6 @@ import { type Family, families } from '../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
 import { isFull } from './extent.ts';
 
-/** A family of addresses, and a dialect of iptables. */
 type Pair = readonly [family: Family, dialect: IptablesDialect];
 
 /** All pairs of them; in the gate the diagonal, so that each family and each dialect is tried. */

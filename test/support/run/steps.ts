@@ -20,7 +20,6 @@ export interface Step {
   readonly parts: readonly Part[];
   readonly projects: readonly string[];
   readonly extent: Extent;
-  /** For Jest. */
   readonly words: readonly string[];
   /** Whether it measures what clients lose: then nothing else may run. */
   readonly isMeasuring: boolean;

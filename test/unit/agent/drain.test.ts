@@ -206,7 +206,6 @@ const isDraining = `${secondText} is draining: its host is drained`;
 const stuck =
   '[TRACK_FILE_NOT_WRITTEN] the agent has read the change, but the virtual IPs do not move: no space left. It tries again within a minute';
 
-/** As it is printed. */
 const describeUnkept = ({ code, message }: VipnatError) => `[${code}] ${message}`;
 
 /** A host whose agent `start` starts: `start drained`, or `start staying`, where an agent before it found nobody else for the VIP. */

@@ -19,7 +19,6 @@ export interface MoveReport {
   readonly controllerManagerMs: number | null;
   /** The longest time that a watch of a client on that master got no answer to a ping. */
   readonly watchMs: number;
-  /** How the watches ended that did. */
   readonly endedWatches: readonly string[];
   /** The connections to the VIP that kubelet and controller-manager opened while that master had it: the addresses that these come from, how many they were, and how many went on. */
   readonly connections: {

@@ -57,7 +57,6 @@ ctr --namespace k8s.io images import --snapshotter "$snapshotter" '${archive}'`;
   if (exitCode !== 0) throw new Error(`${archive} on ${node}: ${stderr}`);
 }
 
-/** Of its image, in the folder of images. */
 async function buildArchive(commit: string, image: string): Promise<string> {
   const { env, base, builder } = await prepareBases();
   const folder = join(rootFolder, '.cache/image/former');

@@ -107,7 +107,6 @@ async function loseHolder(
   }
 }
 
-/** The balancer's pod on a node. */
 async function findPod(lab: NodeLab, node: string): Promise<string> {
   const words = [
     '--selector',

@@ -228,7 +228,6 @@ table ${table} {
 }
 END`;
 
-/** What it has counted; it goes with that. */
 async function readCounter(lab: NodeLab, node: string): Promise<number> {
   const text = await runShell(lab.machine(node), `nft list table ${table}\nnft delete table ${table}`);
   return Number(/counter packets (\d+)/.exec(text)?.[1]);

@@ -112,7 +112,6 @@ function changeWord(line: string, random: Random): string {
   }
 }
 
-/** Replaces one of all matches. */
 function replaceOne(pattern: RegExp, make: (random: Random) => string): Mutation {
   return (text, random) => {
     const matches = [...text.matchAll(pattern)];

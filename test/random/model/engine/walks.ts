@@ -10,7 +10,6 @@ export interface Walk {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** Makes the walk of a seed. */
 type MakeWalk = (seed: number) => Walk | Promise<Walk>;
 
 /** Each broken version is caught by one walk in thirty at least: see controller/habits.ts. */

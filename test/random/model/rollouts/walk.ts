@@ -6,7 +6,6 @@ import { heal, faults } from './faults.ts';
 import { findUntruths } from './truth.ts';
 import { createService, peopleDeeds } from './people.ts';
 
-/** What is walked with. */
 interface WalkOptions {
   readonly seed: number;
   readonly steps: number;

@@ -19,7 +19,6 @@ import { otherGate } from '../controller/pod-facts.ts';
 import { randomUUID } from 'node:crypto';
 import type { Written } from '../../../support/fakes/object-api.ts';
 
-/** A controller's process. */
 interface ControllerLife {
   readonly clock: LifeClock;
   readonly link: Link;

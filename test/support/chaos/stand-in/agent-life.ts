@@ -230,7 +230,6 @@ async function endOnceSaid(child: ChildProcess): Promise<{ exitCode: number; std
   return { exitCode: status ?? 137, stderr };
 }
 
-/** A process and all that it started. */
 function listProcesses(pid: number | undefined): string[] {
   if (pid === undefined) return ['no process'];
   const read = (file: string) => readFileSync(`/proc/${pid}/${file}`, 'utf8');

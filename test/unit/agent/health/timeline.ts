@@ -22,7 +22,6 @@ export function testHealth(titleToTimeline: Readonly<Record<string, string>>): v
   testTimelines(titleToTimeline, play);
 }
 
-/** What happens. */
 function listCauses(world: Monitored): Verbs {
   const { apiservers, clock, monitor } = world;
   const all = () => monitor.all.map(({ endpoint }) => formatEndpoint(endpoint));
@@ -86,7 +85,6 @@ function listChecks(world: Monitored): Verbs {
   };
 }
 
-/** What is told of it. */
 function listReports(world: Monitored): Verbs {
   const toChange = ({ endpoint, state, isUrgent }: Monitored['changes'][number]) =>
     `${toName(endpoint)} ${state} ${isUrgent ? 'at once' : ''}`.trim();
