@@ -73,8 +73,7 @@ function readBalancer(holdings: Holdings, own: Rows, id: BalancerId): Owned {
 
 /** The identity of another cluster of the same name that has written these rows of one mark. Any other name of a group is a user's. */
 export function findOtherCluster({ group }: Rows, identity: DeviceSettings['identity']): string | undefined {
-  const names = [...group.values()].map(({ Name }) => String(Name));
-  const written = names.flatMap((name) => /^cluster ([\da-f]{8})$/.exec(name)?.[1] ?? []);
+  const written = [...group.values()].map(({ Name }) => /^cluster ([\da-f]{8})$/.exec(String(Name))?.[1]);
   return written.find((one) => isOtherCluster(one, identity));
 }
 
