@@ -62,7 +62,7 @@ export function describeOthers(
   const { namespace, name } = first.balancer.id;
   const what = `Another cluster writes on the device under the name ${spec.cluster}: the uid of its namespace kube-system begins with ${first.otherCluster}.`;
   const which = `It has ${others.length} Services there, such as ${namespace}/${name}. vipnat leaves them as they are.`;
-  const remedy = `In one of both clusters, make another LoadBalancerDevice than ${metadata.name}: with a spec.cluster of its own. Give it the Services.`;
+  const remedy = `In one of both clusters, make another LoadBalancerDevice than ${metadata.name}: with a spec.cluster of its own. Give it the Services. If that cluster is gone, delete there what it has.`;
   return { reason: 'ClusterNameTaken', message: toPrintableLine(`${what} ${which} ${remedy}`) };
 }
 

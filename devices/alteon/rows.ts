@@ -71,9 +71,9 @@ function readBalancer(holdings: Holdings, own: Rows, id: BalancerId): Owned {
   return { balancer, otherCluster: findOtherCluster(own, holdings.identity), memberToSessions };
 }
 
-/** The identity of another cluster of the same name that has written these rows of one mark. */
+/** The identity of another cluster of the same name that has written these rows of one mark. Any other name of a group is a user's. */
 export function findOtherCluster({ group }: Rows, identity: DeviceSettings['identity']): string | undefined {
-  const written = [...group.values()].flatMap(({ Name }) => /^cluster (\w+)$/.exec(String(Name))?.[1] ?? []);
+  const written = [...group.values()].map(({ Name }) => /^cluster ([\da-f]{8})$/.exec(String(Name))?.[1]);
   return written.find((one) => isOtherCluster(one, identity));
 }
 

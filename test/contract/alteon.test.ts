@@ -148,23 +148,23 @@ describe('a member with weight 0', () => {
     world.device.activeUnit.sessions.set('vipnat_prod_shop_web_1f2e_tcp_443_10.1.0.1_8080', 7);
     await world.ensure(drained);
     const [owned] = await world.driver.list(signal);
-    const counts = Object.fromEntries(owned?.memberToSessions ?? []);
-    expect(counts).toEqual({ '10.1.0.1:8080': 7, '10.1.0.2:8080': 0 });
+    expect([...(owned?.memberToSessions?.values() ?? [])]).toEqual([7, 0]);
     expect(await world.ensure(one)).toEqual(done);
     expect(world.device.readServed()).toEqual(oneServed);
     await world.ensure(toBalancer(['10.1.0.2:8080=3']));
     expect(world.device.readServed()[0]?.members).toEqual(['10.1.0.2:8080=3']);
   });
 
-  test('and one that somebody disabled by hand become what is wanted', async () => {
+  test('and one that somebody disabled by hand become what is wanted, also under a name that somebody gave', async () => {
     const world = await startWorld();
-    await world.ensure(one);
-    world.device.activeUnit.overrides.set(
-      'vipnat_prod_shop_web_1f2e_tcp_443/vipnat_prod_shop_web_1f2e_tcp_443_10.1.0.1_8080',
-      2,
-    );
-    expect(await world.driver.plan(one, signal)).toHaveLength(1);
-    expect(await world.ensure(one)).toEqual(done);
+    const driver = world.makeDriver({ identity: '1a2b3c4d' });
+    await driver.ensure(one, signal);
+    const [group, { activeUnit }] = ['vipnat_prod_shop_web_1f2e_tcp_443', world.device];
+    activeUnit.edit('PUT', ['EnhGroupTable', group], { Name: 'cluster edge' });
+    activeUnit.applyNow();
+    activeUnit.overrides.set(`${group}/${group}_10.1.0.1_8080`, 2);
+    expect(await driver.plan(one, signal)).toHaveLength(2);
+    expect(await driver.ensure(one, signal)).toEqual(done);
     expect(world.device.readServed()).toEqual(oneServed);
   });
 });
