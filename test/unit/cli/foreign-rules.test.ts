@@ -101,7 +101,7 @@ test.each([
 /** A table of nft, of chains with `; ` between their lines. */
 const nft = (name: string, ...chains: readonly string[]): ForeignRules => ({
   ...{ kind: 'nftables', table: `inet ${name}` },
-  text: `table inet ${name} {\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
+  text: `table inet ${name} {\nct helper ftp {\ntype "ftp" protocol 6\n}\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
 });
 
 /** As nft -n prints them: 1.0.6 and 1.1.3 alike, and earlier ones with words. */
