@@ -405,8 +405,9 @@ function listIptables(chains: Table): RuleView['list'] {
 }
 
 function parseNft({ table, text }: Extract<ForeignRules, { kind: 'nftables' }>): RuleView {
-  const objects =
-    text === '' ? [] : readNftObjects(text, table).objects.filter(({ kind }) => kind === 'chain');
+  const read = text === '' ? { flags: '', objects: [] } : readNftObjects(text, table);
+  // No packet passes a table that is switched off.
+  const objects = read.objects.filter(({ kind }) => kind === 'chain' && !read.flags.includes('dormant'));
   const [layer] = table.split(' ');
   const chains = new Map(objects.map(({ name, statements }) => [name, listNftRules(statements)]));
   return {

@@ -156,6 +156,9 @@ test.each([
   expect(await find()).toEqual(
     rule === null ? [] : [{ place: 'chain in of table inet fw of nft', rule, remedy }],
   );
+  // It is switched off.
+  Object.assign(table, { text: table.text.replace('\n', '\nflags dormant\n') });
+  expect(await find()).toEqual([]);
 });
 
 /** The same host, by a tool that hides ports. */
