@@ -201,6 +201,7 @@ test.each<[string, ForeignRules, string, boolean]>([
   ['the port, as it used to be said', raw('OUTPUT -p tcp -m tcp --dport 6443 -j NOTRACK'), toVip, true],
   ['replies', raw('PREROUTING -s 10.77.0.12/32 -p tcp -j CT --notrack'), ofApiserver, true],
   ['what may be so', raw('PREROUTING -m mark --mark 0x1 -j CT --notrack'), toVip, false],
+  ['what has a socket here', raw('PREROUTING -m socket -j CT --notrack'), toVip, false],
   ['another chain', raw('PREROUTING -j FAST; FAST -d 10.0.0.50/32 -j CT --notrack', 'FAST'), toVip, true],
   [
     'another chain, for some packets',
