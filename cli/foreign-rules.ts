@@ -405,8 +405,9 @@ function listIptables(chains: Table): RuleView['list'] {
 }
 
 function parseNft({ table, text }: Extract<ForeignRules, { kind: 'nftables' }>): RuleView {
-  const objects =
-    text === '' ? [] : readNftObjects(text, table).objects.filter(({ kind }) => kind === 'chain');
+  const read = text === '' ? { flags: '', objects: [] } : readNftObjects(text, table);
+  // No packet passes a table that is switched off.
+  const objects = read.objects.filter(({ kind }) => kind === 'chain' && !read.flags.includes('dormant'));
   const [layer] = table.split(' ');
   const chains = new Map(objects.map(({ name, statements }) => [name, listNftRules(statements)]));
   return {
@@ -442,7 +443,10 @@ function splitMap(text: string): string[] {
   return list?.split(', ').map((one) => `${before} ${one.replace(' : ', ' ')}`) ?? [text];
 }
 
-/** What nft prints, by the options that iptables has for it. Whatever else it asks for is one more option, of which nothing is known. */
+/**
+ * What nft prints, by the options that iptables has for it. Whatever else it asks for is one more option, of which nothing is known: also
+ * values that are joined by dots, and addresses as conntrack knows them.
+ */
 function readNftRule(text: string): JudgedRule {
   const options = new Map<string, string>();
   const add =
@@ -461,16 +465,16 @@ function readNftRule(text: string): JudgedRule {
     .replaceAll(/ +/g, ' ')
     .trim();
   const rest = statement
-    .replace(/\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\{[^}]*\}|[\w-]+)(?= |$)/, add('-p'))
-    .replaceAll(/\bip6? saddr (!= )?([\da-f.:/]+)(?= |$)/g, add('-s'))
-    .replaceAll(/\bip6? daddr (!= )?([\da-f.:/]+)(?= |$)/g, add('-d'))
+    .replace(/(?<!\. )\b(?:meta l4proto|ip protocol|ip6 nexthdr) (!= )?(\{[^}-]*\}|\w+)(?= |$)/, add('-p'))
+    .replaceAll(/(?<!\. |ct (?:original|reply) )\bip6? saddr (!= )?([\da-f:][\da-f.:/]*)(?= |$)/g, add('-s'))
+    .replaceAll(/(?<!\. |ct (?:original|reply) )\bip6? daddr (!= )?([\da-f:][\da-f.:/]*)(?= |$)/g, add('-d'))
     .replaceAll(/(?:^| )(icmp|icmpv6|igmp|tcp|udp|sctp|dccp|esp|ah)(?= [a-z])/g, (_, protocol: string) => {
       options.set('-p', protocol);
       return ' th';
     })
-    .replaceAll(/\bth sport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--sport', toPorts))
-    .replaceAll(/\bth dport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--dport', toPorts))
-    .replace(/\bct state (!= )?(\{[^}]*\}|[\w,]+)(?= |$)/, add('--ctstate', toStates))
+    .replaceAll(/(?<!\. )\bth sport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--sport', toPorts))
+    .replaceAll(/(?<!\. )\bth dport (!= )?(\{[^}]*\}|[\d-]+)(?= |$)/g, add('--dport', toPorts))
+    .replace(/(?<!\. )\bct state (!= )?(\{[^}]*\}|[\w,]+)(?= |$)/, add('--ctstate', toStates))
     .replace(/\bct status ()(?:dnat|0x20)(?= |$)/, () => add('--ctstate#1')('', undefined, 'DNAT'))
     .replace(/\biif(?:name)? (!= )?"([^"*]+)"/, add('-i'))
     .replaceAll(/(?:^| )(?:notrack|accept|drop|reject|return|continue|(?:jump|goto) \S+)(?= |$)/g, '')

@@ -196,8 +196,8 @@ function holds(printed: string, value: string, packet: Packet): boolean | null {
   return answer === null ? null : answer !== isNegated;
 }
 
-/** What names a match, a target or a comment. */
-const noCondition = /^(?:-m|-j|-g|--comment|--notrack|--reject-with)(?:#\d+)?$/;
+/** What names a target or a comment. */
+const noCondition = /^(?:-j|-g|--comment|--notrack|--reject-with)(?:#\d+)?$/;
 
 /** Whether it holds; null where it may and may not. */
 type Condition = (value: string, packet: Packet) => boolean | null;
@@ -205,6 +205,8 @@ type Condition = (value: string, packet: Packet) => boolean | null;
 const conditions: Readonly<Record<string, Condition>> = {
   '-i': (device, packet) =>
     device === packet.device || (device === 'lo' && packet.isFromOutside ? false : null),
+  // Other matches say in options what they ask for.
+  '-m': (match) => (/^(?:ah|dst|eui64|frag|hbh|mh|rt|socket)$/.test(match) ? null : true),
   '-p': (protocols) => protocols.split(',').some((one) => ['tcp', '6', 'all', '0'].includes(one)),
   '-s': (prefix, { source }) => isWithin(source, prefix),
   '-d': (prefix, { destination }) => isWithin(destination, prefix),

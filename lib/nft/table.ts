@@ -209,7 +209,7 @@ function readLines(lines: readonly string[]): { flags: string; objects: readonly
 }
 
 function openObject(line: string): OpenObject | null {
-  const [, kind, name] = /^(\w+) (\S+) \{(?: # handle \d+)?$/.exec(line) ?? [];
+  const [, kind, name] = /^((?:ct )?\w+) (\S+) \{(?: # handle \d+)?$/.exec(line) ?? [];
   if (kind === undefined || name === undefined) return null;
   return { kind, name, statements: [], open: [], depth: 0 };
 }

@@ -101,7 +101,7 @@ test.each([
 /** A table of nft, of chains with `; ` between their lines. */
 const nft = (name: string, ...chains: readonly string[]): ForeignRules => ({
   ...{ kind: 'nftables', table: `inet ${name}` },
-  text: `table inet ${name} {\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
+  text: `table inet ${name} {\nct helper ftp {\ntype "ftp" protocol 6\n}\n${chains.map((one) => `chain ${one.replaceAll(/; (?!policy)/g, '\n')}\n}\n`).join('')}}\n`,
 });
 
 /** As nft -n prints them: 1.0.6 and 1.1.3 alike, and earlier ones with words. */
@@ -125,6 +125,12 @@ test.each([
   [null, 'drop', `${passing}; tcp dport 6443 accept`],
   [null, 'drop', `${passing}; ip saddr { 10.0.0.0/8, 192.0.2.0/24 } tcp dport 6000-7000 accept`],
   [null, 'drop', `${passing}; ip saddr @masters accept`],
+  [null, 'drop', 'meta l4proto . th dport { 6 . 22, 6 . 6443 } accept'],
+  [null, 'drop', 'ip saddr . tcp dport { 10.0.0.1 . 6443 } accept'],
+  [null, 'drop', 'meta l4proto . th dport vmap { 6 . 22 : accept, 6 . 6443 : accept }'],
+  [null, 'drop', 'tcp dport . ct state { 6443 . 0x8 } accept'],
+  [null, 'drop', 'ct original ip daddr 10.0.0.50 accept; ct reply ip daddr 192.0.2.1 accept'],
+  [null, 'drop', 'meta l4proto 1-6 accept'],
   [null, 'drop', 'ct status 0x20 accept'],
   [null, 'drop', 'iifname vmap { "lo" : accept, "eth0" : jump local, "eth1" : accept }'],
   [null, 'drop', 'jump friends'],
@@ -150,6 +156,9 @@ test.each([
   expect(await find()).toEqual(
     rule === null ? [] : [{ place: 'chain in of table inet fw of nft', rule, remedy }],
   );
+  // It is switched off.
+  Object.assign(table, { text: table.text.replace('\n', '\nflags dormant\n') });
+  expect(await find()).toEqual([]);
 });
 
 /** The same host, by a tool that hides ports. */
@@ -192,6 +201,7 @@ test.each<[string, ForeignRules, string, boolean]>([
   ['the port, as it used to be said', raw('OUTPUT -p tcp -m tcp --dport 6443 -j NOTRACK'), toVip, true],
   ['replies', raw('PREROUTING -s 10.77.0.12/32 -p tcp -j CT --notrack'), ofApiserver, true],
   ['what may be so', raw('PREROUTING -m mark --mark 0x1 -j CT --notrack'), toVip, false],
+  ['what has a socket here', raw('PREROUTING -m socket -j CT --notrack'), toVip, false],
   ['another chain', raw('PREROUTING -j FAST; FAST -d 10.0.0.50/32 -j CT --notrack', 'FAST'), toVip, true],
   [
     'another chain, for some packets',
