@@ -160,7 +160,6 @@ export class UnlistedHealth extends HealthMonitor {
  * more and more rarely, until it is done or nothing hangs there any more.
  */
 
-/** The dependencies of flow resets. */
 interface FlowPorts {
   readonly kernel: Pick<Kernel, 'resetFlows'>;
   readonly clock: Clock;

@@ -7,7 +7,6 @@ import { VipnatError } from '../lib/errors.ts';
 import type { Observation } from './observe/observe.ts';
 import { forwardingSwitch, forwardingCommand } from '../lib/kernel/forwarding.ts';
 
-/** What switching needs. */
 interface SwitchingPorts {
   readonly kernel: Pick<Kernel, 'enableForwarding'>;
   readonly report: ForwardingListener;

@@ -15,7 +15,6 @@ import { sourceRouteCommand } from '../lib/kernel/forwarding.ts';
  * there only while the address is, and while an agent runs that watches this.
  */
 
-/** What the changes depend on. */
 type RouteSettings = Pick<Config, 'vips' | 'localClients'>;
 
 /**
@@ -133,7 +132,6 @@ function isSame(one: SourceRoute, other: SourceRoute): boolean {
  * (IPv6, and what was open before the route was set) is ended, so that its program connects again immediately.
  */
 
-/** The dependencies of local clients. */
 interface LocalClientPorts {
   readonly kernel: Pick<
     Kernel,

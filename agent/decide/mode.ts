@@ -138,7 +138,6 @@ export function listAnswerers(
   return sortEndpoints([...known, ...departed.slice(0, Math.max(0, maxEndpoints - known.length))]);
 }
 
-/** What the judgement rests on. */
 interface ServingBasis {
   readonly decisions: readonly Pick<Decision, 'vip' | 'backends'>[];
   readonly addresses: readonly LocalAddress[];
@@ -436,7 +435,6 @@ function listTargets(decision: Decision): string[] {
 /** One after the other, as in the table. */
 export const modes = Object.keys(modeToEntry) as readonly BalancingMode[];
 
-/** What the choice of modes depends on. */
 type ModeOptions = Pick<Config, 'mode' | 'proxyMode' | 'method'>;
 
 /** Those that come into question, in the same order: the one that `--mode` asks for, else all that go with kube-proxy's mode. */

@@ -24,7 +24,6 @@ export interface ProbeSettings {
   readonly timeoutMs: number;
 }
 
-/** The dependencies of a prober, and its listeners. */
 interface ProberOptions extends ProbeSettings {
   readonly endpoint: Endpoint;
   readonly apiserver: Apiserver;
@@ -293,7 +292,6 @@ const settledMs = 2000;
 /** A process that did not run for a while has old connections, which may have ended meanwhile for that. Answers wait there, so pings count. */
 const freshMs = 1000;
 
-/** The dependencies of a pinger, and its listener. */
 interface PingerOptions extends Pick<ProberOptions, 'endpoint' | 'clock' | 'budget'> {
   readonly apiserver: Pick<Apiserver, 'openPingConnection'>;
   /** Whether the last connect was accepted: nobody else is asked. */
