@@ -17,7 +17,7 @@ import { type Endpoint, formatEndpoint, type Family } from '../lib/net.ts';
 import { quoteWords } from '../lib/text.ts';
 import { toolName, familyToNft, type ForwardChain, ownTable } from '../lib/kernel/port.ts';
 import { splitLines } from '../lib/kernel/tools.ts';
-import { readNftObjects } from '../lib/nft/table.ts';
+import { readNftObjects, readChain, type NftChain } from '../lib/nft/table.ts';
 
 /** Foreign rules that keep balanced connections from their apiservers, and that no rule of vipnat can overrule. */
 
@@ -150,18 +150,13 @@ export function findForeignDrops(
   { decisions, observation }: Pick<HostReading, 'decisions' | 'observation'>,
 ): ForwardChain[] {
   const families = new Set(decisions.filter(isBalanced).map(({ vip }) => vip.family));
-  const kinds: readonly string[] = [...families].map((family) => familyToNft[family]);
+  const kinds: readonly string[] = [...families].flatMap((family) => ['inet', familyToNft[family]]);
   // Where an iptables is, vipnat makes its chain accept. Any other chain of that table was made by nft, and iptables cannot show it.
-  const written = [...families]
-    .filter((family) =>
-      observation.rulesets.some(
-        (seen) => seen.family === family && seen.dialect === 'nft' && !seen.unread.includes('filter'),
-      ),
-    )
-    .map((family) => `${familyToNft[family]} filter FORWARD`);
+  const written = observation.rulesets
+    .filter(({ dialect, unread }) => dialect === 'nft' && !unread.includes('filter'))
+    .map(({ family }) => `${familyToNft[family]} filter FORWARD`);
   return chains.filter(({ table, name, isDropping }) => {
-    const [kind = ''] = table.split(' ');
-    const isMet = kind === 'inet' ? families.size > 0 : kinds.includes(kind);
+    const isMet = kinds.includes(table.split(' ')[0] ?? '');
     return isDropping && isMet && !written.includes(`${table} ${name}`) && !table.endsWith(` ${ownTable}`);
   });
 }
@@ -203,24 +198,25 @@ export function findUntrackedPackets(
   ]);
   const found = rules.flatMap((one) => {
     const place = one.kind === 'iptables' ? parseIptables(one) : parseNft(one);
+    const hidesPorts =
+      one.kind === 'iptables' &&
+      observation.rulesets.some(
+        (seen) => seen.hidesPorts && seen.family === one.family && seen.dialect === one.dialect,
+      );
     const hits = probes.flatMap((probe) => tryProbe(place, probe));
-    return hidesPorts(one, observation) ? hits.map((hit) => ({ ...hit, isSure: false })) : hits;
+    return hidesPorts ? hits.map((hit) => ({ ...hit, isSure: false })) : hits;
   });
   return [...Map.groupBy(found, ({ place, rule }) => `${place} ${rule}`).values()].flatMap(merge);
-}
-
-function hidesPorts(rules: ForeignRules, { rulesets }: HostReading['observation']): boolean {
-  return (
-    rules.kind === 'iptables' &&
-    rulesets.some((one) => one.hidesPorts && one.family === rules.family && one.dialect === rules.dialect)
-  );
 }
 
 /** Where a packet passes that arrives, one that this host sends, and one for this host itself. */
 const hooks = ['prerouting', 'output', 'input'] as const;
 
-interface Probe extends EndPackets {
+/** Packets of TCP to an endpoint, or from it. */
+interface Probe {
   readonly hook: (typeof hooks)[number];
+  readonly direction: 'to' | 'from';
+  readonly endpoint: Endpoint;
   readonly packet: Packet;
 }
 
@@ -262,8 +258,7 @@ interface Hit {
 }
 
 /** A packet that passes the chains of a table. */
-interface Path {
-  readonly list: RuleView['list'];
+interface Path extends Pick<RuleView, 'family' | 'list'> {
   readonly packet: Packet;
   readonly wanted: 'notrack' | 'drop';
   hit: Hit | null;
@@ -271,20 +266,25 @@ interface Path {
   reach: 'all' | 'some' | 'none';
 }
 
-type PacketView = Pick<RuleView, 'family' | 'list'>;
-
 /** What does the wanted thing to a packet that begins at a chain; null where nothing does. */
-function walk(view: PacketView, base: string, packet: Packet, wanted: Path['wanted']): Hit | null {
+function walk(
+  view: Pick<Path, 'family' | 'list'>,
+  base: string,
+  packet: Packet,
+  wanted: Path['wanted'],
+): Hit | null {
   const family = (packet.source ?? packet.destination)?.family ?? view.family;
   if (view.family !== null && view.family !== family) return null;
-  const path: Path = { list: view.list, packet, wanted, hit: null, reach: 'all' };
+  const path: Path = { family, list: view.list, packet, wanted, hit: null, reach: 'all' };
   walkChain(path, base, true);
   return path.hit;
 }
 
 function walkChain(path: Path, chain: string, isEach: boolean, depth = 0): void {
   let isSure = isEach;
-  const rules = path.list(chain).filter((one) => mayConcern(one, path.packet));
+  const rules = path
+    .list(chain)
+    .filter(({ family, rule }) => [null, path.family].includes(family) && mayMatch(rule, path.packet));
   for (const one of depth > maxDepth ? [] : rules) {
     if (path.reach === 'none') return;
     const isMatch = surelyMatches(one.rule, path.packet);
@@ -308,22 +308,13 @@ function decide(path: Path, { chain, text, verdict, isSure }: JudgedRule & Hit):
   }
 }
 
-function mayConcern({ family, rule }: JudgedRule, packet: Packet): boolean {
-  const end = packet.source ?? packet.destination;
-  return (family === null || family === end?.family) && mayMatch(rule, packet);
-}
-
 function merge(all: readonly UntrackedPackets[]): UntrackedPackets[] {
-  const [first] = all;
-  if (first === undefined) return [];
-  return [
-    {
-      ...first,
-      packets: [...new Set(all.flatMap(({ packets }) => packets))],
-      isSure: all.some(({ isSure }) => isSure),
-      exemptions: [...new Set(all.flatMap(({ exemptions }) => exemptions))],
-    },
-  ];
+  return all.slice(0, 1).map((first) => ({
+    ...first,
+    packets: [...new Set(all.flatMap(({ packets }) => packets))],
+    isSure: all.some(({ isSure }) => isSure),
+    exemptions: [...new Set(all.flatMap(({ exemptions }) => exemptions))],
+  }));
 }
 
 interface JudgedRule {
@@ -351,13 +342,7 @@ interface RuleView {
   /** Where packets begin. */
   readonly bases: readonly { readonly hook: Probe['hook']; readonly chain: string }[];
   /** The words of the command that lets packets pass a chain as they are, tracked. */
-  readonly exempt: (chain: string, packets: EndPackets) => string[];
-}
-
-/** Packets of TCP to an endpoint, or from it. */
-interface EndPackets {
-  readonly direction: 'to' | 'from';
-  readonly endpoint: Endpoint;
+  readonly exempt: (chain: string, packets: Probe) => string[];
 }
 
 function parseIptables({ family, dialect, text }: Extract<ForeignRules, { kind: 'iptables' }>): RuleView {
@@ -409,17 +394,16 @@ function parseNft({ table, text }: Extract<ForeignRules, { kind: 'nftables' }>):
   // No packet passes a table that is switched off.
   const objects = read.objects.filter(({ kind }) => kind === 'chain' && !read.flags.includes('dormant'));
   const [layer] = table.split(' ');
-  const chains = new Map(objects.map(({ name, statements }) => [name, listNftRules(statements)]));
+  const chains = new Map(objects.map((object) => [object.name, listNftRules(readChain(object))]));
   return {
     family: layer === 'ip' ? 'ipv4' : layer === 'ip6' ? 'ipv6' : null,
     place: `table ${table} of nft`,
     list: (chain) => chains.get(chain) ?? [],
-    bases: objects.flatMap(({ name, statements }) => {
-      const hook = hooks.find((one) =>
-        statements.some((head) => head.startsWith(`type filter hook ${one} `)),
-      );
-      return hook === undefined ? [] : [{ hook, chain: name }];
-    }),
+    bases: objects.flatMap(({ name: chain, statements }) =>
+      hooks
+        .filter((hook) => statements.some((head) => head.startsWith(`type filter hook ${hook} `)))
+        .map((hook) => ({ hook, chain })),
+    ),
     exempt: (chain, { direction, endpoint: { family, address, port } }) => {
       const [host, end] = direction === 'to' ? ['daddr', 'dport'] : ['saddr', 'sport'];
       const match = [familyToNft[family], host, address, 'tcp', end, String(port)];
@@ -428,13 +412,9 @@ function parseNft({ table, text }: Extract<ForeignRules, { kind: 'nftables' }>):
   };
 }
 
-function listNftRules(statements: readonly string[]): JudgedRule[] {
-  const isHead = (statement: string) => /^(?:type|comment) /.test(statement);
-  const rules = statements.filter((one) => !isHead(one)).flatMap(splitMap);
-  return [
-    ...rules.map(readNftRule),
-    ...(statements.some((one) => isHead(one) && one.includes('policy drop;')) ? [dropPolicy] : []),
-  ];
+function listNftRules({ hook, rules }: NftChain): JudgedRule[] {
+  const judged = rules.flatMap(splitMap).map(readNftRule);
+  return hook?.includes('policy drop;') === true ? [...judged, dropPolicy] : judged;
 }
 
 /** A map of keys to verdicts is a rule for each key. */

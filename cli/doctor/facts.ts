@@ -156,11 +156,6 @@ export const sysctlNames = {
   arpAnnounce: 'net.ipv4.conf.all.arp_announce',
 } as const;
 
-/** The switch by which packets are dropped whose return path is another one. */
-export function nameReversePathFilter(device: string): string {
-  return `net.ipv4.conf.${device.replaceAll('.', '/')}.rp_filter`;
-}
-
 /** Where kubeadm, and most who follow it, put the control plane's files. */
 export const filePaths = {
   apiserverManifest: '/etc/kubernetes/manifests/kube-apiserver.yaml',

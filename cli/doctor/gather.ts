@@ -26,7 +26,6 @@ import {
   unitNames,
   ipvsModules,
   sysctlNames,
-  nameReversePathFilter,
   type LinkHolder,
   filePaths,
 } from './facts.ts';
@@ -44,7 +43,12 @@ import {
   keepalivedFile,
   viewWatch,
 } from '../../lib/keepalived/read.ts';
-import { readModules, listSwitchedInterfaces, readSysctls } from '../../lib/kernel/forwarding.ts';
+import {
+  readModules,
+  listSwitchedInterfaces,
+  readSysctls,
+  nameTunnelFilter,
+} from '../../lib/kernel/forwarding.ts';
 import {
   type NeighbourQuestion,
   readOwnLinks,
@@ -90,7 +94,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     earlyRules: within(readEarlyRules()),
     inputRules: within(readInputRules()),
     sysctls: listSwitchedInterfaces().then((devices) =>
-      readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]),
+      readSysctls([...Object.values(sysctlNames), ...devices.map(nameTunnelFilter)]),
     ),
     ipvs: within(readIpvs()),
     adverts: captureAdverts(needs),

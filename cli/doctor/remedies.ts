@@ -4,7 +4,7 @@ import { quoteWords } from '../../lib/text.ts';
 import { findWire, keepalivedName, listInstanceNames } from '../../lib/keepalived/read.ts';
 import { dirname } from 'node:path';
 import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
-import { type Ruleset, splitRule, parseRule } from '../../lib/iptables/rules.ts';
+import { type Ruleset, type Table, splitRule, parseRule } from '../../lib/iptables/rules.ts';
 import type { HostFacts, NotChecked } from './facts.ts';
 import { formatRunOnce, formatRemoveOnly, listUnnamedVips } from '../findings.ts';
 import { isBalanced, quoteText } from '../../config/options.ts';
@@ -155,9 +155,7 @@ export function removeRules({ tables }: Ruleset, tool: string): string[] {
   return [
     `${tool}-save > /root/${tool}.old`,
     ...touched.flatMap(([table, chains]) => [
-      ...listJumps(chains).map(([chain, text]) =>
-        quoteWords([tool, '-t', table, '-D', chain, ...splitRule(text)]),
-      ),
+      ...listJumps(chains).map((words) => quoteWords([tool, '-t', table, '-D', ...words])),
       [
         `for step in -F -X; do ${tool} -t ${table} -S`,
         `sed -n "s/^-N \\(${proxyChainPattern}\\)\$/$step \\1/p"`,
@@ -169,15 +167,12 @@ export function removeRules({ tables }: Ruleset, tool: string): string[] {
   ];
 }
 
-/** The rules of foreign chains that lead there. */
-function listJumps(chains: ReadonlyMap<string, readonly string[]>): [string, string][] {
+/** The rules of foreign chains that lead there, each by its chain and its own words. */
+function listJumps(chains: Table): string[][] {
+  const leadsThere = (text: string) => proxyChain.test(parseRule(text).target ?? '');
   return [...chains]
     .filter(([chain]) => !proxyChain.test(chain))
-    .flatMap(([chain, rules]) =>
-      rules
-        .filter((text) => proxyChain.test(parseRule(text).target ?? ''))
-        .map((text): [string, string] => [chain, text]),
-    );
+    .flatMap(([chain, rules]) => rules.filter(leadsThere).map((text) => [chain, ...splitRule(text)]));
 }
 
 /**

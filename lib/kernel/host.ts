@@ -42,8 +42,7 @@ export function readGateways(): string[] {
       .flatMap((row) => {
         const [, to, via = ''] = row.split(/\s+/);
         if (to !== '00000000' || via === '00000000') return [];
-        const bytes = Buffer.from(via, 'hex');
-        return [(endianness() === 'LE' ? bytes.reverse() : bytes).join('.')];
+        return [toBytes(via).join('.')];
       });
   } catch {
     return [];

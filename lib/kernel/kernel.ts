@@ -337,12 +337,10 @@ async function changeElements(client: NetlinkClient, changes: readonly ElementCh
   const orders = renderElementChanges(changes);
   if (orders === null) return false;
   const transaction = { subsystem: NFNL_SUBSYS_NFTABLES, orders, subject: 'elements of nftables' };
-  try {
-    await client.commit(transaction);
-    return true;
-  } catch {
-    return false;
-  }
+  return await client.commit(transaction).then(
+    () => true,
+    () => false,
+  );
 }
 
 function watchForeign(

@@ -498,8 +498,7 @@ export async function readGeneration(client: NetlinkQuestioner): Promise<number>
     isDump: false,
     subject: 'the nftables generation',
   });
-  const id =
-    message === undefined ? undefined : parseAttributes(message.data, nfgenmsgBytes).get(NFTA_GEN_ID);
+  const id = message && findAttribute(message.data, nfgenmsgBytes, NFTA_GEN_ID);
   if (id?.length !== 4) throw new VipnatError('NETLINK_FAILED', 'the kernel named no nftables generation');
   return id.readUInt32BE();
 }
@@ -518,9 +517,9 @@ export async function readTableHandles(
 ): Promise<Readonly<Record<Family, number | null>>> {
   const tables = await dumpList(client, tableList);
   const find = (family: Family) => {
-    const ofFamily = tables.filter((data) => data.readUInt8(0) === familyToNumber[family]);
-    const found = ofFamily.map((data) => parseAttributes(data, nfgenmsgBytes));
-    const handle = found
+    const handle = tables
+      .filter((data) => data.readUInt8(0) === familyToNumber[family])
+      .map((data) => parseAttributes(data, nfgenmsgBytes))
       .find((one) => one.get(NFTA_TABLE_NAME)?.toString().replace(/\0$/, '') === name)
       ?.get(NFTA_TABLE_HANDLE);
     return handle?.length === 8 ? Number(handle.readBigUInt64BE()) : null;

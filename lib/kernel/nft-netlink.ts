@@ -453,13 +453,6 @@ const numberToLayer = new Map(
 const NF_DROP = 0;
 /** NF_INET_LOCAL_IN and NF_INET_FORWARD. The same in the family bridge; the second also in arp, and netdev has no hook of this number. */
 export const hookNumbers = { input: 1, forward: 2 } as const;
-/** Where a chain is hooked in. */
-interface Hook {
-  readonly number: number | null;
-  readonly priority: number | null;
-}
-/** Of a chain without one, or without its number. */
-const noHook: Hook = { number: null, priority: null };
 // linux/netfilter/nf_tables.h
 const NFT_MSG_GETCHAIN = 0x0a04;
 const NFTA_CHAIN_TABLE = 1;
@@ -480,34 +473,28 @@ const chainList: Omit<NetlinkList, 'answer' | 'payload'> = {
 function readChain(datagram: Buffer, first: number, last: number): NftChain {
   const layer = numberToLayer.get(datagram.readUInt8(first)) ?? null;
   const chain = { layer, table: '', name: '', use: 0, type: null as string | null };
-  const place = { hook: noHook, isDropping: false };
+  const place: Pick<NftChain, 'hook' | 'priority'> = { hook: null, priority: null };
+  const fate = { isDropping: false };
   visitAttributes(datagram, first + nfgenmsgBytes, last, (type, start, end) => {
     if (type === NFTA_CHAIN_TABLE) chain.table = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_NAME) chain.name = readName(datagram, start, end);
     else if (type === NFTA_CHAIN_USE && end - start === 4) chain.use = datagram.readUInt32BE(start);
     else if (type === NFTA_CHAIN_TYPE) chain.type = readName(datagram, start, end);
-    else if (type === NFTA_CHAIN_HOOK) place.hook = readHook(datagram, start, end);
+    else if (type === NFTA_CHAIN_HOOK) Object.assign(place, readHook(datagram, start, end));
     else if (type === NFTA_CHAIN_POLICY && end - start === 4)
-      place.isDropping = datagram.readUInt32BE(start) === NF_DROP;
+      fate.isDropping = datagram.readUInt32BE(start) === NF_DROP;
   });
-  const policy = place.isDropping ? 'DROP' : 'ACCEPT';
-  const { number, priority } = place.hook;
-  return {
-    ...chain,
-    hook: number,
-    policy: number === null ? null : policy,
-    priority,
-  };
+  const policy = fate.isDropping ? 'DROP' : 'ACCEPT';
+  return { ...chain, ...place, policy: place.hook === null ? null : policy };
 }
 
-function readHook(datagram: Buffer, first: number, last: number): Hook {
-  let { number, priority } = noHook;
-  visitAttributes(datagram, first, last, (type, start, end) => {
-    if (end - start !== 4) return;
-    if (type === NFTA_HOOK_HOOKNUM) number = datagram.readUInt32BE(start);
-    else if (type === NFTA_HOOK_PRIORITY) priority = datagram.readInt32BE(start);
-  });
-  return { number, priority };
+function readHook(datagram: Buffer, start: number, end: number): Pick<NftChain, 'hook' | 'priority'> {
+  const parts = parseAttributes(datagram.subarray(start, end), 0);
+  const [number, priority] = [NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY].map((type) => parts.get(type));
+  return {
+    hook: number?.length === 4 ? number.readUInt32BE() : null,
+    priority: priority?.length === 4 ? priority.readInt32BE() : null,
+  };
 }
 
 /** A name, without the zero that ends it. */

@@ -3,6 +3,7 @@ import { openSync, closeSync, statSync, accessSync, existsSync, constants } from
 import type { Family } from '../net.ts';
 import { type IptablesDialect, toolName } from './port.ts';
 import { join } from 'node:path';
+import type { Result } from 'execa';
 import { scheduleLimit, systemClock, type Clock } from '../clock.ts';
 import { getPriority, constants as osConstants, setPriority } from 'node:os';
 
@@ -390,13 +391,8 @@ function ensureDescriptors({ tool }: Pick<ToolCommand, 'tool'>): void {
 }
 
 /** What execa says of an end. */
-interface End extends Omit<ToolResult, 'exitCode'> {
-  readonly exitCode?: number | undefined;
-  readonly code?: string | undefined;
-  readonly timedOut: boolean;
-  readonly signal?: string | undefined;
-  readonly shortMessage?: string | undefined;
-}
+type End = Omit<ToolResult, 'exitCode'> &
+  Pick<Result, 'exitCode' | 'code' | 'timedOut' | 'signal' | 'shortMessage'>;
 
 function toToolResult({ tool, input = '', limitMs }: ToolCall, end: End): ToolResult {
   const { code, timedOut, exitCode, stdout, stderr, shortMessage } = end;

@@ -63,7 +63,7 @@ export function readNftTable(text: string, table: string): SeenNftTable | null {
 }
 
 /** A chain's own comment is next to its hook; vipnat writes none. */
-function readChain({ statements }: NftObject): NftChain {
+export function readChain({ statements }: NftObject): NftChain {
   const isHead = (statement: string) => statement.startsWith('type ') || statement.startsWith('comment ');
   const head = statements.filter(isHead);
   return {
@@ -376,11 +376,10 @@ function compareRules(
 function describeLeftovers(wanted: NftTable, seen: NftTable): Drift[] {
   const chains = [...seen.chains.keys()].filter((name) => !wanted.chains.has(name));
   const sets = [...seen.sets.keys()].filter((name) => !wanted.sets.has(name));
-  const objects = [...chains, ...sets.map((name) => `set ${name}`)];
-  const toDrift = (chain: string, at: number): Drift => {
-    return { kind: 'leftover-chain', chain, message: `${objects[at] ?? chain} is left over` };
+  const toDrift = (chain: string, object: string): Drift => {
+    return { kind: 'leftover-chain', chain, message: `${object} is left over` };
   };
-  return [...chains, ...sets].map(toDrift);
+  return [...chains.map((name) => toDrift(name, name)), ...sets.map((name) => toDrift(name, `set ${name}`))];
 }
 
 /** What turns the objects of one table into those of another; elements of sets are left out. Each part rests on those before it. */

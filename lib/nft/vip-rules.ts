@@ -140,12 +140,8 @@ function render(name: string, rules: readonly string[]): readonly string[] | nul
   const [first] = vips;
   if (first === undefined) return rules.length === 0 ? [] : null;
   if (vips.length < rules.length) return null;
-  const balances = vips.map((vip) => ({
-    vip,
-    masquerade: 'own' as const,
-    backends: [],
-    affinitySeconds: null,
-  }));
+  const common = { masquerade: 'own', backends: [], affinitySeconds: null } as const;
+  const balances = vips.map((vip) => ({ vip, ...common }));
   return renderNftTable(first.family, balances)?.chains.get(name)?.rules ?? null;
 }
 
