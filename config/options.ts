@@ -9,7 +9,6 @@ import {
   type Family,
 } from '../lib/net.ts';
 import * as z from 'zod/mini';
-import type { IptablesDialect } from '../lib/kernel/port.ts';
 import { logLevels, logFormats } from '../lib/telemetry/log.ts';
 
 /**
@@ -250,9 +249,7 @@ export const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'] as const;
 export const proxyModes = ['auto', 'iptables', 'ipvs', 'nftables', 'none'] as const;
 
 /** `--iptables` and its choices, the default first. `auto` takes what the host uses, `none` is a table of vipnat's own in nftables. */
-export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const satisfies readonly (
-  'auto' | 'none' | IptablesDialect
-)[];
+export const iptablesChoices = ['auto', 'legacy', 'nft', 'none'] as const;
 
 /** `--masquerade` and its choices, the default first. */
 export const masquerades = ['own', 'kube-mark', 'none'] as const;
@@ -445,10 +442,7 @@ export const schema = z.object({
       'manifest services': { ...ofController, preset: '[::]:10268' },
     },
   }),
-  logLevel: choose('log', logLevels, 'info', {
-    meaning: 'the lowest level of log lines',
-    example: 'debug',
-  }),
+  logLevel: choose('log', logLevels, 'info', { meaning: 'the lowest level of log lines', example: 'debug' }),
   logFormat: choose('log', logFormats, 'pretty', {
     meaning: 'log lines for people, or one JSON object per line',
     example: 'json',

@@ -225,9 +225,10 @@ export interface InstanceView {
 export function viewInstances(text: string): InstanceView[] {
   return listInstances(text).flatMap((instance) => {
     const vrid = readNumber(instance, 'virtual_router_id');
-    const addresses = listBareAddresses(instance).flatMap((bare) => parseAddress(bare)?.text ?? []);
     const device = readLast(instance, 'interface')?.[1] ?? '';
-    return vrid === null ? [] : [{ name: instance.words[1] ?? '', device, vrid, addresses }];
+    return vrid === null
+      ? []
+      : [{ name: instance.words[1] ?? '', device, vrid, addresses: listHeld(instance) }];
   });
 }
 
@@ -262,22 +263,19 @@ function readNumber(instance: Statement | undefined, keyword: string): number | 
 
 /** The addresses of all instances, in canonical text. */
 export function listAddresses(text: string): string[] {
-  return listInstances(text)
-    .flatMap(listBareAddresses)
-    .flatMap((bare) => parseAddress(bare)?.text ?? []);
+  return listInstances(text).flatMap(listHeld);
 }
 
 /** With or without a prefix length, and however it is spelled. */
 function holdsAddress(instance: Statement, address: string): boolean {
-  return listBareAddresses(instance).some((bare) => bare === address || parseAddress(bare)?.text === address);
+  return listHeld(instance).includes(address);
 }
 
-/** As they are spelled, without prefix lengths. */
-function listBareAddresses(instance: Statement): string[] {
-  const items = ['virtual_ipaddress', 'virtual_ipaddress_excluded'].flatMap((list) =>
-    listItems(instance, list),
-  );
-  return items.map(([word = '']) => word.replace(/\/\d+$/, ''));
+/** Its addresses in canonical text, without prefix lengths. */
+function listHeld(instance: Statement): string[] {
+  const lists = ['virtual_ipaddress', 'virtual_ipaddress_excluded'];
+  const items = lists.flatMap((list) => listItems(instance, list));
+  return items.flatMap(([word = '']) => parseAddress(word.replace(/\/\d+$/, ''))?.text ?? []);
 }
 
 /**

@@ -347,7 +347,7 @@ const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 const bitsPerCharacter = 5;
 
 /** The first characters of the base32 text of a SHA-256: how kube-proxy makes names short. At most 51 are asked for. */
-function hashToBase32(text: string, length: number): string {
+export function hashToBase32(text: string, length: number): string {
   const digest = createHash('sha256').update(text).digest();
   const bits = Array.from(digest, (byte) => byte.toString(2).padStart(8, '0')).join('');
   return Array.from({ length }, (_, index) => {
@@ -356,24 +356,13 @@ function hashToBase32(text: string, length: number): string {
   }).join('');
 }
 
-/** How many characters of the hash an iptables chain name has room for. */
-const iptablesHashLength = 16;
-
 /**
  * The iptables proxy's chain that holds a service port's endpoints, `KUBE-SVC-…`, the same in both families.
  * Source: pkg/proxy/iptables/proxier.go, portProtoHash and servicePortPolicyClusterChain.
  */
 export function serviceChainName(service: ServicePortName): string {
-  return `KUBE-SVC-${hashToBase32(`${formatServicePort(service)}${service.protocol}`, iptablesHashLength)}`;
-}
-
-/**
- * The iptables proxy's chain for one endpoint of a service port, `KUBE-SEP-…`.
- * Source: pkg/proxy/iptables/proxier.go, servicePortEndpointChainName.
- */
-export function endpointChainName(service: ServicePortName, endpoint: Endpoint): string {
-  const text = `${formatServicePort(service)}${service.protocol}${formatEndpoint(endpoint)}`;
-  return `KUBE-SEP-${hashToBase32(text, iptablesHashLength)}`;
+  // More characters of the hash the name of a chain of iptables has no room for.
+  return `KUBE-SVC-${hashToBase32(`${formatServicePort(service)}${service.protocol}`, 16)}`;
 }
 
 /** What identifies one port of one Service: kube-proxy's ServicePortName. All names of chains are made of it. */

@@ -22,8 +22,7 @@ const limitMs = 5000;
  * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN for 401, or API_ANSWER_UNEXPECTED
  */
 export async function createEvent(options: Asking, event: ApiEvent): Promise<EventAnswer> {
-  const message = { method: 'POST', contentType: 'application/json', text: JSON.stringify(event) } as const;
-  return await sendEvent(options, toCollection(event), message);
+  return await sendEvent(options, { method: 'POST', path: toCollection(event), body: event });
 }
 
 /**
@@ -31,9 +30,8 @@ export async function createEvent(options: Asking, event: ApiEvent): Promise<Eve
  * @throws VipnatError as `createEvent`
  */
 export async function updateSeries(options: Asking, event: ApiEvent): Promise<EventAnswer> {
-  const contentType = 'application/merge-patch+json';
-  const message = { method: 'PATCH', contentType, text: JSON.stringify({ series: event.series }) } as const;
-  return await sendEvent(options, `${toCollection(event)}/${event.metadata.name}`, message);
+  const path = `${toCollection(event)}/${event.metadata.name}`;
+  return await sendEvent(options, { method: 'PATCH', path, body: { series: event.series } });
 }
 
 function toCollection({ metadata: { namespace } }: ApiEvent): string {
@@ -45,8 +43,9 @@ const maxAnswerLength = 100_000;
 
 const eventStatuses: ReadonlySet<number> = new Set([200, 201, 400, 403, 404, 409, 413, 422]);
 
-async function sendEvent(options: Asking, path: string, message: ApiMessage): Promise<EventAnswer> {
-  const call = { ...options, title: 'writing an event', path, limitMs, message, accepted: eventStatuses };
+async function sendEvent(options: Asking, write: Omit<ObjectWrite, 'title'>): Promise<EventAnswer> {
+  const asked = { title: 'writing an event', path: write.path, message: toMessage(write) };
+  const call = { ...options, ...asked, limitMs, accepted: eventStatuses };
   const { status, text, what, describe } = await exchange(call, maxAnswerLength);
   if (status < 300 && !event.safeParse(readJson(text)).success)
     throw new VipnatError('API_ANSWER_UNEXPECTED', `${what} failed: the answer is not an event`);
@@ -135,7 +134,7 @@ async function writeObject(options: Asking, write: ObjectWrite, limitMs: number)
   return { outcome: 'unreachable', detail: `${what} failed: the answer is not an object`, version: null };
 }
 
-function toMessage({ method, body, isStrategic = false }: ObjectWrite): ApiMessage {
+function toMessage({ method, body, isStrategic = false }: Omit<ObjectWrite, 'title'>): ApiMessage {
   const patchType = `application/${isStrategic ? 'strategic-' : ''}merge-patch+json`;
   const contentType = method === 'PATCH' ? patchType : 'application/json';
   return { method, contentType, text: JSON.stringify(body) };

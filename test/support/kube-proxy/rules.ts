@@ -2,7 +2,8 @@ import {
   type ServicePort,
   formatServicePort,
   serviceChainName,
-  endpointChainName,
+  hashToBase32,
+  type ServicePortName,
 } from '../../../lib/kube-proxy/read.ts';
 import { type Endpoint, type Family, formatEndpoint } from '../../../lib/net.ts';
 
@@ -93,6 +94,12 @@ export function renderCleanup(table: 'nat' | 'filter', existingChains: readonly 
   const fixed = table === 'nat' ? natChains : filterChains;
   const own = existingChains.filter((name) => fixed.includes(name) || servicePrefixes.test(name));
   return [`*${table}`, ...own.map(declare), ...own.map((name) => `-X ${name}`), 'COMMIT', ''].join('\n');
+}
+
+/** kube-proxy's chain for one endpoint of a service port (pkg/proxy/iptables/proxier.go, servicePortEndpointChainName). */
+export function endpointChainName(service: ServicePortName, endpoint: Endpoint): string {
+  const text = `${formatServicePort(service)}${service.protocol}${formatEndpoint(endpoint)}`;
+  return `KUBE-SEP-${hashToBase32(text, 16)}`;
 }
 
 function renderService({ service, clusterIp, endpoints }: ProxiedService, podNetwork: string): string[] {
