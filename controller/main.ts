@@ -12,7 +12,7 @@ import {
   type ControllerState,
 } from './report/metrics.ts';
 import { RoutedClient, type ObjectWrite, type WriteAnswer } from '../lib/kubernetes/writes.ts';
-import { drivers } from '../devices/drivers.ts';
+import { loadDriver } from '../devices/drivers.ts';
 import { ControllerLog, WebhookLog } from './report/log.ts';
 import { toGateTypes, toGateTypesNote } from '../lib/api/endpoints.ts';
 import { randomUUID, createHash } from 'node:crypto';
@@ -46,6 +46,8 @@ interface ControllerOptions {
   readonly defaultDevice: string | null;
   /** Further types of readiness gates. */
   readonly gates: readonly string[];
+  /** Modules with drivers, each as `NAME=PATH`. */
+  readonly drivers: readonly string[];
   /** Where the webhook is served; null for nowhere. */
   readonly webhookPort: string | null;
 }
@@ -66,7 +68,7 @@ export async function runController(config: Config, options: ControllerOptions):
       ...{ route, clock, random },
       onDrained: (seconds) => meter?.time(seconds),
       client: new RoutedClient(route, clock, ending.signal),
-      findDriver: async (name) => (Object.hasOwn(drivers, name) ? ((await drivers[name]?.()) ?? null) : null),
+      findDriver: async (name) => await loadDriver(name, options.drivers),
       log: new ControllerLog(logger, events, clock),
     },
     {

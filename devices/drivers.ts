@@ -1,9 +1,13 @@
 /** The drivers that vipnat has. Each is loaded when a device asks for it. */
-import type { CreateDriver, DeviceSettings } from './driver.ts';
+import type { CreateDriver, DeviceSettings, LoadBalancerDriver } from './driver.ts';
+import { VipnatError } from '../lib/errors.ts';
+import { suggest } from '../lib/text.ts';
+import { parseDriverModule, shippedDrivers } from '../lib/api/device.ts';
+import { resolve } from 'node:path';
 import type { AddressRange } from '../lib/net.ts';
 
 /** By the names that `spec.driver` of a LoadBalancerDevice has. */
-export const drivers: Readonly<Record<string, () => Promise<CreateDriver>>> = {
+const drivers: Readonly<Record<(typeof shippedDrivers)[number], () => Promise<CreateDriver>>> = {
   alteon: async () => (await import('./alteon/driver.ts')).createAlteon,
   haproxy: async () => (await import('./haproxy/driver.ts')).createHaproxy,
 };
@@ -22,3 +26,58 @@ export const configurations: Readonly<Record<string, () => Promise<PrintConfigur
     return (settings, addresses, at) => formatInstaller(configureUnit(settings, addresses, at));
   },
 };
+
+/**
+ * Loads a driver of vipnat by its name, or a module by its path: what has a `/` or ends as modules do. `modules` are those of `--driver`, each
+ * as `NAME=PATH`: their names count, too.
+ * @throws VipnatError DRIVER_NOT_LOADED
+ */
+export async function loadDriver(name: string, modules: readonly string[] = []): Promise<CreateDriver> {
+  const word = modules.map(parseDriverModule).find((each) => each?.name === name)?.path ?? name;
+  if (/\/|\.[cm]?[jt]s$/.test(word)) return loadModule(word);
+  const shipped = shippedDrivers.find((each) => each === word);
+  if (shipped !== undefined) return await drivers[shipped]();
+  const hint = suggest(
+    word,
+    shippedDrivers,
+    `Drivers: ${shippedDrivers.join(', ')}, or a module by --driver`,
+  );
+  throw notLoaded(`${JSON.stringify(word)} is not a driver of vipnat. ${hint}`);
+}
+
+/**
+ * By Node's own require, which a single executable has not: its require knows Node's modules alone. It takes ES modules, too, unless they
+ * wait at their top level.
+ */
+function loadModule(path: string): CreateDriver {
+  const file = resolve(path);
+  let found: unknown;
+  try {
+    found = process.getBuiltinModule('node:module').createRequire(file)(file);
+  } catch (error) {
+    const { message = String(error) } = Object(error) as { readonly message?: string };
+    const [line = ''] = message.split('\n');
+    throw notLoaded(`the driver ${path} cannot be loaded: ${line}`, error);
+  }
+  const { createDriver } = Object(found) as { readonly createDriver?: unknown };
+  if (typeof createDriver !== 'function')
+    throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
+  return (settings, context) => checkDriver((createDriver as CreateDriver)(settings, context), path);
+}
+
+const methods = ['list', 'plan', 'ensure', 'remove', 'readState'] as const;
+
+/** Nobody has checked the types of a module from elsewhere. */
+function checkDriver(driver: LoadBalancerDriver, path: string): LoadBalancerDriver {
+  const parts = Object(driver) as Readonly<Record<string, unknown>>;
+  const missing = methods.filter((name) => typeof parts[name] !== 'function');
+  if (missing.length > 0)
+    throw notLoaded(`the driver ${path} lacks ${missing.join(', ')}: docs/drivers.md has an example`);
+  const { methods: known } = Object(parts['capabilities']) as { readonly methods?: unknown };
+  if (Array.isArray(known) && known.length > 0) return driver;
+  throw notLoaded(`the driver ${path} has no capabilities.methods: docs/drivers.md has an example`);
+}
+
+function notLoaded(message: string, cause?: unknown): VipnatError {
+  return new VipnatError('DRIVER_NOT_LOADED', message, { cause });
+}

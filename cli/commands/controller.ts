@@ -1,5 +1,11 @@
 import { text, defineCommand, namespaceFlag, checkNamespace } from '../command.ts';
-import { controllerFlags, checkGates, checkWebhookPort, checkDefaultDevice } from '../manifest/request.ts';
+import {
+  controllerFlags,
+  checkGates,
+  checkDrivers,
+  checkWebhookPort,
+  checkDefaultDevice,
+} from '../manifest/request.ts';
 
 /** `vipnat controller`. */
 export const controller = defineCommand({
@@ -16,7 +22,8 @@ vipnat manifest services prints all that it needs. --vip names addresses that no
 may have, such as the API's virtual IP. Pods with the readiness gate
 vipnat.io/load-balancer-ready, or one of --gate, are ready when nodes serve them.
 It also configures load balancers outside of the cluster. Each is a
-LoadBalancerDevice. Services choose one by the class vipnat.io/NAME.
+LoadBalancerDevice. Services choose one by the class vipnat.io/NAME. With --driver it
+runs a driver of your own, which docs/drivers.md describes.
 Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   flags: {
     namespace: namespaceFlag("the namespace of vipnat's Leases"),
@@ -28,11 +35,15 @@ Exit status: 0 ended by a signal, 1 failed, 78 bad configuration.`,
   check: ({ options }) => [
     ...checkNamespace(options.namespace),
     ...checkGates(options.gate),
+    ...checkDrivers(options.driver),
     ...checkWebhookPort(options.webhookPort),
     ...checkDefaultDevice(options),
   ],
-  run: async ({ config, options: { defaultClass: isDefaultClass, gate: gates, ...options } }) => {
+  run: async ({
+    config,
+    options: { defaultClass: isDefaultClass, gate: gates, driver: drivers, ...options },
+  }) => {
     const { runController } = await import('../../controller/main.ts');
-    return await runController(config, { ...options, isDefaultClass, gates });
+    return await runController(config, { ...options, isDefaultClass, gates, drivers });
   },
 });

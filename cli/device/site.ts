@@ -6,19 +6,15 @@ import {
   type DeviceDescription,
 } from './files.ts';
 import type { Environment } from '../../config/load.ts';
-import { configurations, drivers } from '../../devices/drivers.ts';
+import { configurations, loadDriver } from '../../devices/drivers.ts';
 import {
   type DriverContext,
   type LoadBalancerDriver,
-  type CreateDriver,
   type DeviceState,
   isBehind,
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
-import { suggest } from '../../lib/text.ts';
-import { quoteText } from '../../config/options.ts';
-import { resolve } from 'node:path';
 import {
   type AddressRange,
   mergeRanges,
@@ -86,56 +82,6 @@ export async function openDevice(options: DeviceOptions, environment: Environmen
 export function isStateInTrouble({ units, foreignChanges }: DeviceState): boolean {
   const active = units.filter(({ role }) => role === 'active');
   return active.length !== 1 || units.some(isBehind) || foreignChanges.length > 0;
-}
-
-/**
- * Loads a driver of vipnat by its name, or a module by its path: what has a `/` or ends as modules do.
- * @throws VipnatError DRIVER_NOT_LOADED
- */
-export async function loadDriver(word: string): Promise<CreateDriver> {
-  if (/\/|\.[cm]?[jt]s$/.test(word)) return loadModule(word);
-  const load = Object.hasOwn(drivers, word) ? drivers[word] : undefined;
-  if (load !== undefined) return await load();
-  const names = Object.keys(drivers);
-  const hint = suggest(word, names, `Drivers: ${[...names, './MODULE.mjs'].join(', ')}`);
-  throw notLoaded(`${quoteText(word)} is not a driver of vipnat. ${hint}`);
-}
-
-/**
- * By Node's own require, which a single executable has not: its require knows Node's modules alone. It takes ES modules, too, unless they
- * wait at their top level.
- */
-function loadModule(path: string): CreateDriver {
-  const file = resolve(path);
-  let found: unknown;
-  try {
-    found = process.getBuiltinModule('node:module').createRequire(file)(file);
-  } catch (error) {
-    const { message = String(error) } = Object(error) as { readonly message?: string };
-    const [line = ''] = message.split('\n');
-    throw notLoaded(`the driver ${path} cannot be loaded: ${line}`, error);
-  }
-  const { createDriver } = Object(found) as { readonly createDriver?: unknown };
-  if (typeof createDriver !== 'function')
-    throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
-  return (settings, context) => checkDriver((createDriver as CreateDriver)(settings, context), path);
-}
-
-const methods = ['list', 'plan', 'ensure', 'remove', 'readState'] as const;
-
-/** Nobody has checked the types of a module from elsewhere. */
-function checkDriver(driver: LoadBalancerDriver, path: string): LoadBalancerDriver {
-  const parts = Object(driver) as Readonly<Record<string, unknown>>;
-  const missing = methods.filter((name) => typeof parts[name] !== 'function');
-  if (missing.length > 0)
-    throw notLoaded(`the driver ${path} lacks ${missing.join(', ')}: docs/drivers.md has an example`);
-  const { methods: known } = Object(parts['capabilities']) as { readonly methods?: unknown };
-  if (Array.isArray(known) && known.length > 0) return driver;
-  throw notLoaded(`the driver ${path} has no capabilities.methods: docs/drivers.md has an example`);
-}
-
-function notLoaded(message: string, cause?: unknown): VipnatError {
-  return new VipnatError('DRIVER_NOT_LOADED', message, { cause });
 }
 
 /** As many as the check with the most of them has, and those that change at the same time. */

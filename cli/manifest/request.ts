@@ -9,7 +9,7 @@ import {
   usualRunFolder,
 } from '../../config/options.ts';
 import { isGateType, webhookPort, injectionMethods } from '../../lib/api/endpoints.ts';
-import { isDeviceName } from '../../lib/api/device.ts';
+import { isDeviceName, parseDriverModule } from '../../lib/api/device.ts';
 import { parseRange, type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { vrrpFlags, toKeepalivedArguments, checkFolder } from '../keepalived.ts';
 import * as z from 'zod/mini';
@@ -62,6 +62,15 @@ export function checkGates(gates: readonly string[]): string[] {
     .map((text) => refuseValue('--gate', text, rule, 'example.com/load-balancer-ready'));
 }
 
+/** What is no driver of one's own, or is there twice. */
+export function checkDrivers(drivers: readonly string[]): string[] {
+  const names = drivers.map((text) => parseDriverModule(text)?.name);
+  const rule = 'is not NAME=MODULE with a name that no other driver has';
+  return drivers
+    .filter((_, at) => names[at] === undefined || names.indexOf(names[at]) !== at)
+    .map((text) => refuseValue('--driver', text, rule, 'nginx=./nginx.mjs'));
+}
+
 /** What is no port for the webhook. */
 export function checkWebhookPort(port: string | null): string[] {
   if (port === null || (/^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535)) return [];
@@ -83,14 +92,14 @@ export function checkDefaultDevice(
 }
 
 function findServicesProblems(options: ManifestOptions, config: Config): string[] {
-  const { kind, pool, gate, injectGates, balancerListen, nodeProbePort } = options;
+  const { kind, pool, gate, driver, injectGates, balancerListen, nodeProbePort } = options;
   const wrongPools = pool.filter((text) => parseRange(text) === null);
   if (kind !== 'services') return refuse(toServicesArguments(options), 'vipnat manifest services only');
   return [
     ...wrongPools.map((text) =>
       refuseValue('--pool', text, 'is not a range of addresses', '10.0.9.10-10.0.9.99'),
     ),
-    ...[...checkGates(gate), ...checkFolder(config, usualRunFolder)],
+    ...[...checkGates(gate), ...checkDrivers(driver), ...checkFolder(config, usualRunFolder)],
     ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
     ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
   ];
@@ -173,9 +182,10 @@ export function toPodArguments({ kind, image, namespace, leastPrivilege }: Manif
 
 /** The flags of `services` alone, in the same form. */
 export function toServicesArguments(options: ManifestOptions): string[] {
-  const { pool, defaultClass, defaultDevice, gate, injectGates, balancerListen, nodeProbePort } = options;
+  const { pool, defaultClass, defaultDevice, gate, driver, injectGates, balancerListen, nodeProbePort } =
+    options;
   return formatFlags({
-    ...{ pool, defaultClass, defaultDevice, gate },
+    ...{ pool, defaultClass, defaultDevice, gate, driver },
     injectGates: injectGates === injectionMethods[0] || injectGates,
     ...{ balancerListen, nodeProbePort },
   });
@@ -255,6 +265,8 @@ export const controllerFlags = {
     'the LoadBalancerDevice of Services without a class that have an annotation lb.zcloud.cn/vip or lb.zdns.cn/vip',
   ),
   gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
+  /** Modules with drivers, each as `NAME=PATH`. */
+  driver: list('NAME=MODULE', 'a driver of your own for LoadBalancerDevices; repeat the flag for more'),
 };
 
 const servicesFlags = {

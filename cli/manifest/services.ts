@@ -85,7 +85,7 @@ function toControllerDeployment(request: ManifestRequest): object {
   const spec = {
     replicas: explain('One leads, and the other takes over.', 2),
     selector: { matchLabels: labels },
-    template: { metadata: toPodMetadata(request), spec: toControllerPodSpec(toContainer(request)) },
+    template: { metadata: toPodMetadata(request), spec: toControllerPodSpec(request) },
   };
   const { namespace } = request.options;
   return toManifest({ apiVersion: 'apps/v1', kind: 'Deployment', name, namespace }, { spec });
@@ -100,7 +100,12 @@ function toPodMetadata({ options: { pool } }: ManifestRequest): object {
 const affinityText =
   "Not both on one node, where there are two. Root on the node has the controller's rights, so nodes without pods of tenants are better.";
 
-function toControllerPodSpec(container: object): object {
+/** Where a controller that is given `--driver` finds modules: those of a ConfigMap, if there is one. */
+const driversVolume = { name: 'drivers', configMap: { name: 'vipnat-drivers', optional: true } };
+
+const driversMount = { name: 'drivers', mountPath: '/etc/vipnat/drivers', readOnly: true };
+
+function toControllerPodSpec(request: ManifestRequest): object {
   const term = { labelSelector: { matchLabels: labels }, topologyKey: 'kubernetes.io/hostname' };
   return {
     serviceAccountName: name,
@@ -119,7 +124,8 @@ function toControllerPodSpec(container: object): object {
       },
     }),
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
-    containers: [container],
+    containers: [toContainer(request)],
+    ...(request.options.driver.length === 0 ? {} : { volumes: [driversVolume] }),
   };
 }
 
@@ -131,13 +137,13 @@ const everywhere: NonNullable<Config['listen']> = { family: 'ipv6', address: '::
 
 function toContainer(request: ManifestRequest): object {
   const { options, config, given } = request;
-  const { defaultClass, defaultDevice, gate, injectGates, namespace } = options;
+  const { defaultClass, defaultDevice, gate, driver, injectGates, namespace } = options;
   const listen = given.has('listen') ? config.listen : everywhere;
   const names = [...given].filter((option) => controllerOptionNames.has(option));
   const args = [
     'controller',
     ...formatFlags({
-      ...{ defaultClass, defaultDevice, gate },
+      ...{ defaultClass, defaultDevice, gate, driver },
       webhookPort: injectGates === 'webhook' && webhookPort,
       namespace,
     }),
@@ -153,7 +159,10 @@ function toContainer(request: ManifestRequest): object {
     name: 'controller',
     kind: 'deployment',
     args: args.map(escapeVariables),
-    fields: { ...toProbes(readiness, portIsOpen), securityContext: toBounded([]) },
+    fields: {
+      ...{ ...toProbes(readiness, portIsOpen), securityContext: toBounded([]) },
+      ...(driver.length === 0 ? {} : { volumeMounts: [driversMount] }),
+    },
   });
 }
 

@@ -43,7 +43,8 @@ export function describeFailure(error: unknown): Failure {
   if (error instanceof DeviceError) return { ...kindToReason[error.kind], message };
   if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message };
   const code = findErrorCode(error);
-  if (code === 'DEVICE_SETTINGS_INVALID') return { reason: 'SettingsInvalid', message };
+  if (code === 'DEVICE_SETTINGS_INVALID' || code === 'DRIVER_NOT_LOADED')
+    return { reason: 'SettingsInvalid', message };
   if (code === 'API_FORBIDDEN' || code === 'API_UNREACHABLE') return { reason: 'CredentialsUnread', message };
   return { reason: 'Failed', message };
 }
@@ -265,8 +266,8 @@ function toError(outcome: string, detail: string, own: string): VipnatError {
   return new VipnatError('API_FORBIDDEN', `${detail}. Run: ${role} && ${binding}`);
 }
 
-/** How a driver is found by its name; null for none of that name. */
-export type FindDriver = (name: string) => Promise<CreateDriver | null>;
+/** How a driver is found by its name. Rejects with VipnatError DRIVER_NOT_LOADED where there is none of that name, or it cannot be loaded. */
+export type FindDriver = (name: string) => Promise<CreateDriver>;
 
 /** What opening takes. */
 export interface SessionOptions extends Pick<DeviceSettings, 'identity'> {
@@ -336,10 +337,6 @@ export class DeviceSession {
     const { driver, cluster, units, options } = spec;
     this.#credentials = await readCredentials(client, namespace, this.#device);
     const create = await findDriver(driver);
-    if (create === null)
-      throw invalid(
-        `vipnat has no driver ${driver}. Change spec.driver of the LoadBalancerDevice ${metadata.name}`,
-      );
     const own = { name: metadata.name, cluster, identity, units, options: options ?? {} };
     const settings = { ...own, ...this.#credentials };
     this.#driver = create(settings, {

@@ -26,6 +26,7 @@ import {
   parseAddress,
   type Address,
   contains,
+  overlap,
   toObjectName,
 } from '../../lib/net.ts';
 import { quoteTenant, shorten } from '../../lib/text.ts';
@@ -357,10 +358,17 @@ function findKeeper(
 function chooseFree(request: AddressRequest, view: ClusterView): AddressChoice {
   const { device, family } = request;
   const { name } = device.metadata;
-  const others = listUnread(device, view).flatMap(({ ranges }) => ranges);
+  const unread = listUnread(device, view);
+  const others = unread.flatMap(({ ranges }) => ranges);
   const isKept = (text: string) => findKeeper(request, text, view) !== null;
   const address = view.takenAddresses.findFree(name, family, others, isKept);
   if (address !== null) return { address, problem: null };
+  const own = listRanges(device);
+  const other = unread.find(({ ranges }) => ranges.some((each) => own.some((range) => overlap(each, range))));
+  if (other !== undefined) {
+    const message = `The device ${other.name} also has addresses of ${name}, and has not said yet which ones it uses.`;
+    return { address, problem: { reason: 'WaitingForDevice', message } };
+  }
   const message = `The device ${name} has no free ${family} address: see its spec.addresses.`;
   return { address, problem: { reason: 'NoFreeAddress', message } };
 }

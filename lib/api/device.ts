@@ -48,11 +48,14 @@ const objectName = String.raw`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-
 /** Its objects on the device have the old mark, or are another device's: nobody would find them. */
 const isKept = rule('self == oldSelf', 'cannot be changed: make another LoadBalancerDevice');
 
+/** The drivers that vipnat has, by the names in `spec.driver`. */
+export const shippedDrivers = ['alteon', 'haproxy'] as const;
+
 const deviceSpec = z.object({
   driver: z.string().register(strict, {
     maxLength: 40,
     pattern: '^[a-z0-9-]+$',
-    description: 'The driver: alteon or haproxy.',
+    description: `The driver: ${shippedDrivers.join(', ')}, or the name of a module that the controller has by --driver.`,
     'x-kubernetes-validations': [isKept],
   }),
   cluster: z.string().register(strict, {
@@ -165,6 +168,18 @@ export function chooseDevice(
 /** Whether a device may have this name: classes and finalizers have it after a slash. */
 export function isDeviceName(text: string): boolean {
   return /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text) && text !== readName(loadBalancerClass, apiGroup);
+}
+
+/** A module with a driver, by the name that `spec.driver` has for it. */
+interface DriverModule {
+  readonly name: string;
+  readonly path: string;
+}
+
+/** What a text says that is `NAME=FILE.mjs`; null for any other, and for the name of a driver that vipnat has. */
+export function parseDriverModule(text: string): DriverModule | null {
+  const [, name = '', path = ''] = /^([a-z0-9-]{1,40})=(.+\.[cm]?[jt]s)$/.exec(text) ?? [];
+  return name === '' || shippedDrivers.some((each) => each === name) ? null : { name, path };
 }
 
 /** The finalizer of a Service for a device. */

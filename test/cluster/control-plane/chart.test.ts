@@ -105,6 +105,11 @@ describe('the chart', () => {
     ['for Services without a class', { services: { defaultClass: true } }, ['--default-class']],
     ['for Services of others', { services: { defaultDevice: 'edge' } }, ['--default-device=edge']],
     ['that opens gates of others', { services: { gates: ['a.example/b'] } }, ['--gate=a.example/b']],
+    [
+      'with drivers of its own',
+      { services: { drivers: ['nginx=/etc/vipnat/drivers/nginx.mjs'] } },
+      ['--driver=nginx=/etc/vipnat/drivers/nginx.mjs'],
+    ],
     ['with gates by a policy', { services: { injectGates: 'policy' } }, ['--inject-gates']],
     ['with gates by a webhook', { services: { injectGates: 'webhook' } }, ['--inject-gates=webhook']],
     ['with gates of this API', { services: { injectGates: true } }, ['--inject-gates=webhook']],

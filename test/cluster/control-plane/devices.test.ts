@@ -8,11 +8,14 @@ import { findAccess, ApiRoute } from '../../../lib/kubernetes/route.ts';
 import { systemClock, systemRandom } from '../../../lib/clock.ts';
 import { EventWriter } from '../../../lib/telemetry/events.ts';
 import { Controller } from '../../../controller/main.ts';
+import { loadDriver } from '../../../devices/drivers.ts';
 import { RoutedClient } from '../../../lib/kubernetes/writes.ts';
 import { ControllerLog } from '../../../controller/report/log.ts';
 import { devices } from '../../../lib/api/device.ts';
 import { parseDocument } from '../../support/documents/document.ts';
 import { readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { writeDriverExample } from '../../support/documents/driver-example.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { watchObjects } from '../../../lib/kubernetes/list-watch.ts';
 import { loadBalancerServices } from '../../../lib/api/service.ts';
@@ -71,7 +74,7 @@ function startController(identity: string): () => Promise<void> {
       ...{ route, clock, random, onDrained: () => undefined },
       client: new RoutedClient(route, clock, ending.signal),
       log: new ControllerLog(logger, events, clock),
-      findDriver: (name) => Promise.resolve(name === 'plain' ? device.createDriver : null),
+      findDriver: async (name) => (name === 'plain' ? device.createDriver : await loadDriver(name)),
     },
     {
       ...{ namespace, identity, isDefaultClass: false, defaultDevice: 'edge', gateTypes: new Set<string>() },
@@ -283,7 +286,28 @@ test('the next controller goes on, and a device that is deleted stays until no S
   expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
 });
 
+test("a driver of one's own, which the controller is given, serves a Service", async () => {
+  await stop();
+  const example = writeDriverExample();
+  stop = () => rm(example.folder, { recursive: true });
+  world.startController('own', { driver: `example=${example.driver}` });
+  const [described] = parse(readFileSync(example.description, 'utf8'));
+  const toOwn = (name: string, driver: string, addresses: readonly string[]) =>
+    toDevice(name, { ...(described?.['spec'] as object), driver, cluster: name, addresses });
+  await world.create(toOwn('lost', 'exampel', ['10.0.7.21']));
+  await world.create(toOwn('own', 'example', ['10.0.7.20']));
+  await createSlice('shop', '10.1.0.7');
+  await world.createService('shop', { loadBalancerClass: 'vipnat.io/own' });
+  expect(await world.awaitAddresses('shop', 1, takeoverMs)).toEqual(['10.0.7.20']);
+  expect(JSON.stringify(example.readDevice())).toContain('10.1.0.7');
+  expect((await readDevice('lost')).status?.conditions).toMatchObject([
+    { reason: 'SettingsInvalid', message: expect.stringContaining('"exampel" is not a driver of vipnat') },
+  ]);
+  await world.remove('shop');
+  expect(example.readDevice()).toEqual({});
+});
+
 test('no line of the log has the credentials', () => {
   expect(logger.lines.length).toBeGreaterThan(0);
-  expect(JSON.stringify(logger.lines)).not.toContain(password);
+  expect(JSON.stringify(logger.lines) + world.readLog('own')).not.toContain(password);
 });

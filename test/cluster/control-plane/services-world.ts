@@ -123,9 +123,9 @@ export class ServicesWorld {
   }
 
   /** Starts one, with the rights that are printed. */
-  startController(name: string, { kubeconfig = this.kubeconfig, listen = 'off' } = {}): Process {
+  startController(name: string, { kubeconfig = this.kubeconfig, listen = 'off', driver = '' } = {}): Process {
     const words = ['controller', '--kubeconfig', kubeconfig, '--listen', listen, '--log-level', 'debug'];
-    words.push('--gate', seedGate);
+    words.push('--gate', seedGate, ...(driver === '' ? [] : ['--driver', driver]));
     const port = this.webhookPorts.get(name);
     if (port !== undefined) words.push('--webhook-port', String(port));
     const controller = startProcess(vipnatCommand(...words), join(this.api.folder, `${name}.log`));

@@ -6,6 +6,7 @@ import { PlainDevice } from './plain-device.ts';
 import type { Cache } from '../../../controller/cache/cache.ts';
 import type { ObjectWrite, ObjectClient } from '../../../lib/kubernetes/writes.ts';
 import { Devices } from '../../../controller/devices/devices.ts';
+import { loadDriver } from '../../../devices/drivers.ts';
 import { type DeviceInventory, makeDeviceCache } from './device-objects.ts';
 import type { Objects, DeviceBalancer, DeviceReport } from '../../../controller/cache/known.ts';
 import { toKey } from '../../../lib/kubernetes/client.ts';
@@ -85,7 +86,7 @@ export class DeviceWorld {
     const clock = this.#clock;
     const devices: Devices = new Devices({
       ...{ clock, random: () => 0.5, client: this.#createClient(), namespace: 'vipnat-system' },
-      findDriver: (name) => Promise.resolve(name === 'plain' ? this.#createDriver : null),
+      findDriver: async (name) => (name === 'plain' ? this.#createDriver : await loadDriver(name)),
       writeMs: () => (this.isLeading ? 4000 : 0),
       view: () => this.cache.view(clock.date().getTime()),
       onReport: (key, after) => {

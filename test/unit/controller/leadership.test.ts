@@ -3,6 +3,7 @@ import { useCertificates, accessByVip, eventually } from '../../support/api/api-
 import { KubeApi } from '../../support/kube-api/kube-api.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { Leadership } from '../../../controller/leadership.ts';
+import { loadDriver } from '../../../devices/drivers.ts';
 import { beforeEach, afterEach, test, expect } from '@jest/globals';
 import { controllerQuestions } from '../../support/kube-api/service-questions.ts';
 import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
@@ -62,7 +63,7 @@ function createTerm(): Leadership {
     apiVips: [],
     pace: new TokenQueue({ capacity: 20, refillMs: 50 }, clock),
     writeMs: () => writeMs,
-    findDriver: () => Promise.resolve(null),
+    findDriver: loadDriver,
     onBegun: () => told.push('begun'),
     onLost: (kind, { code }) => told.push(`lost ${kind} ${code}`),
     onFollowed: (kind) => told.push(`followed ${kind}`),

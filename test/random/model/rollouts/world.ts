@@ -10,6 +10,7 @@ import { Traffic } from './traffic.ts';
 import { GateWatch } from './gate-watch.ts';
 import { judgeForgotten } from './judge-forgotten.ts';
 import { Controller } from '../../../../controller/main.ts';
+import { loadDriver } from '../../../../devices/drivers.ts';
 import { RoutedClient } from '../../../../lib/kubernetes/writes.ts';
 import { ControllerLog } from '../../../../controller/report/log.ts';
 import { createRecordingLogger } from '../../../support/fakes/logger.ts';
@@ -91,7 +92,7 @@ export class World {
       {
         ...{ route, clock, random, client: new RoutedClient(route, clock, new AbortController().signal) },
         log: new ControllerLog(createRecordingLogger(), noEvents, clock),
-        findDriver: () => Promise.resolve(null),
+        findDriver: loadDriver,
         onDrained: this.#gates.noteDrained.bind(this.#gates),
       },
       {

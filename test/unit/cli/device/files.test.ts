@@ -4,7 +4,8 @@ import { makeFolder } from '../../../support/network/own-folder.ts';
 import { describe, test, expect } from '@jest/globals';
 import { readDescription, readCredentials, readWanted } from '../../../../cli/device/files.ts';
 import { parseRange } from '../../../../lib/net.ts';
-import { loadDriver, chooseSites } from '../../../../cli/device/site.ts';
+import { loadDriver } from '../../../../devices/drivers.ts';
+import { chooseSites } from '../../../../cli/device/site.ts';
 
 const folder = makeFolder('device-files');
 
@@ -140,7 +141,7 @@ describe('a wanted balancer', () => {
 
 describe('a driver', () => {
   test.each([
-    ['alteonn', /alteonn is not a driver of vipnat\./],
+    ['alteonn', /"alteonn" is not a driver of vipnat\. Did you mean alteon\?/],
     ['./none.mjs', /\.\/none\.mjs cannot be loaded: Cannot find module/],
   ])('%s, which there is not, is refused', async (word, message) => {
     await expect(loadDriver(word)).rejects.toMatchObject({

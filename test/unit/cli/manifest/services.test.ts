@@ -161,6 +161,14 @@ describe("the balancer's pods", () => {
     expect(balancer.args.filter((word: string) => word.startsWith('--node-probe-port'))).toEqual(args);
   });
 
+  test('have drivers of their own from a ConfigMap, also before that is there', async () => {
+    const driver = '--driver=nginx=/etc/vipnat/drivers/nginx.mjs';
+    const { containers, volumes } = await findPod('vipnat-controller', driver);
+    expect(containers[0].args).toContain(driver);
+    expect(containers[0].volumeMounts).toMatchObject([{ name: 'drivers', mountPath: '/etc/vipnat/drivers' }]);
+    expect(volumes).toEqual([{ name: 'drivers', configMap: { name: 'vipnat-drivers', optional: true } }]);
+  });
+
   test('have the images that are named', async () => {
     const images = ['--image', 'r.example/v:1', '--keepalived-image', 'r.example/k:2'];
     const { containers } = await findBalancer(...images);
@@ -176,6 +184,10 @@ describe("the balancer's pods", () => {
       ['--inject-gates=hook'],
       /^--inject-gates hook is none of policy, webhook\. Example: --inject-gates=webhook$/,
     ],
+    ...['nginx', 'haproxy=./own.mjs', 'a b=./own.mjs', 'nginx=own'].map((text): [string[], RegExp] => [
+      ['--driver', text],
+      /^--driver .* is not NAME=MODULE with a name that no other driver has\. Example: --driver nginx=\.\/nginx\.mjs$/,
+    ]),
     [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
     [
       ['--balancer-listen', 'eth0'],

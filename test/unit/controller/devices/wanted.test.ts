@@ -278,6 +278,10 @@ describe('an address', () => {
     };
     expect(choose({})).toEqual(['10.9.0.2', undefined]);
     expect(choose({}, { spec })).toEqual([undefined, 'WaitingForDevice']);
+    expect(choose({ devices: [makeDevice('e', { addresses: ['10.9.0.0/24'] })] })).toEqual([
+      undefined,
+      'WaitingForDevice',
+    ]);
     expect(choose({}, { spec, present: ['10.9.0.1'] })).toEqual(['10.9.0.1', undefined]);
     const deviceReports = [{ metadata: { name: 'e' }, ...read }];
     expect(choose({ deviceReports }, { spec })).toEqual(['10.9.0.1', undefined]);
