@@ -138,6 +138,11 @@ export class HeldBalancer {
     return nowMs - (this.#runningSinceMs ?? nowMs);
   }
 
+  /** The wait before what is refused is tried again. What is in the way may be gone in a moment, or never: it doubles, from 30 s to 5 minutes. */
+  refusedMs(nowMs: number): number {
+    return Math.min(Math.max(this.runsMs(nowMs), 30_000), 300_000);
+  }
+
   /** For how long no Service has had its uid; null where one has. */
   noteGone(isGone: boolean, nowMs: number): number | null {
     this.#goneSinceMs = isGone ? (this.#goneSinceMs ?? nowMs) : null;

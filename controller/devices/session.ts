@@ -1,12 +1,13 @@
 import * as z from 'zod/mini';
 import {
   type DeviceErrorKind,
-  DeviceError,
+  type DeviceError,
   type DeviceState,
   isBehind,
   type DeviceSettings,
   type CreateDriver,
   type LoadBalancerDriver,
+  type Progress,
   type Owned,
 } from '../../devices/driver.ts';
 import { toPrintableLine, quoteWords, shorten } from '../../lib/text.ts';
@@ -40,7 +41,10 @@ export interface Failure {
 export function describeFailure(error: unknown): Failure {
   const text = toPrintableLine(error instanceof Error ? error.message : String(error));
   const message = text.replace(/\.$/, '');
-  if (error instanceof DeviceError) return { ...kindToReason[error.kind], message };
+  const { name, kind } = Object(error) as Partial<DeviceError>;
+  // A driver from outside of vipnat has a class of its own.
+  if (name === 'DeviceError' && kind !== undefined && Object.hasOwn(kindToReason, kind))
+    return { ...kindToReason[kind], message };
   if (error instanceof SecretMissingError) return { reason: 'SecretMissing', message };
   const code = findErrorCode(error);
   if (code === 'DEVICE_SETTINGS_INVALID' || code === 'DRIVER_NOT_LOADED')
@@ -162,6 +166,59 @@ export function limitUnresponsive(
   };
   watch();
   return limit;
+}
+
+/** So long after its signal a call may take to end. */
+const graceMs = 5000;
+
+/** Calls end with their signals, texts have no password, and what is `running` says when to ask again: a driver from elsewhere may forget it. */
+function guard(driver: LoadBalancerDriver, { credentials }: Credentials, clock: Clock): LoadBalancerDriver {
+  const { username = '', password = '' } = credentials ?? {};
+  const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')];
+  const hide = (text: string) =>
+    password === '' ? text : secrets.reduce((all, secret) => all.replaceAll(secret, '***'), text);
+  async function settle<Answer>(signal: AbortSignal, call: () => Promise<Answer>): Promise<Answer> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    let cancel: () => void = () => undefined;
+    const end = () => {
+      cancel = clock.schedule(graceMs, () => {
+        reject(new Error('a call of its driver does not end'));
+      });
+    };
+    signal.addEventListener('abort', end, { once: true });
+    try {
+      return await Promise.race([call(), promise]);
+    } catch (error) {
+      if (error instanceof Error) error.message = hide(error.message);
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', end);
+      cancel();
+    }
+  }
+  async function change(signal: AbortSignal, call: () => Promise<Progress>): Promise<Progress> {
+    const progress = await settle(signal, call);
+    if (progress.result === 'done') return progress;
+    const why = hide(progress.why);
+    if (progress.result !== 'running') return { ...progress, why };
+    return { ...progress, why, retryInMs: Number.isFinite(progress.retryInMs) ? progress.retryInMs : 1000 };
+  }
+  const { confirm } = driver;
+  return {
+    get capabilities() {
+      return driver.capabilities;
+    },
+    list: (signal) => settle(signal, () => driver.list(signal)),
+    plan: (wanted, signal) => settle(signal, () => driver.plan(wanted, signal)),
+    ensure: (wanted, signal) => change(signal, () => driver.ensure(wanted, signal)),
+    remove: (id, signal) => change(signal, () => driver.remove(id, signal)),
+    confirm: confirm && ((all, signal) => change(signal, () => confirm.call(driver, all, signal))),
+    readState: async (signal) => {
+      const { units, foreignChanges } = await settle(signal, () => driver.readState(signal));
+      const shown = units.map((unit) => ({ ...unit, why: hide(unit.why) }));
+      return { units: shown, foreignChanges: foreignChanges.map(hide) };
+    },
+  };
 }
 
 /** What a device asks of vipnat, and what signs its certificates: of one Secret, or of none. Never printed. */
@@ -339,7 +396,7 @@ export class DeviceSession {
     const create = await findDriver(driver);
     const own = { name: metadata.name, cluster, identity, units, options: options ?? {} };
     const settings = { ...own, ...this.#credentials };
-    this.#driver = create(settings, {
+    const created = create(settings, {
       clock,
       beforeCall: async () => {
         await pace.take();
@@ -347,6 +404,7 @@ export class DeviceSession {
         onCall();
       },
     });
+    this.#driver = guard(created, settings, clock);
     return this.#driver;
   }
 }

@@ -457,9 +457,9 @@ export class DeviceWriter {
       if (progress.kind === 'unauthorized') this.#refusal = why;
       return this.#fail(uid, failures, why);
     }
-    const message = `The device ${this.name} refuses: ${why}.`;
+    const message = `The device ${this.name} refuses: ${why}. vipnat tries again within 5 minutes.`;
     this.#notify(uid, { problem: { reason: 'DeviceRefused', message } });
-    return { kind: 'again', afterMs: resyncMs };
+    return { kind: 'again', afterMs: held.refusedMs(this.#options.clock.now()) };
   }
 
   #fail(uid: string, failures: number, why: string): TurnResult {

@@ -207,7 +207,7 @@ describe('a device that fails', () => {
       'balancers a b',
     'refuses one Service, and serves the other':
       'refuse a; wait 60000; is apps/a unknown DeviceRefused 10.9.0.1; ' +
-      'says ^The device d refuses: the table is full.$; is apps/b serves - 10.9.0.2',
+      'says ^The device d refuses: the table is full\\. vipnat tries again within 5 minutes\\.$; is apps/b serves - 10.9.0.2; refuse -; wait 31000; is apps/a serves - 10.9.0.1',
   });
 
   testSteps(() => begin({ units: ['u1', 'u2'] }, ['apps/a', 'apps/b']), {
