@@ -212,6 +212,24 @@ describe('what is of others', () => {
     expect(readTable(world.device.activeUnit.running, 'EnhRealServerTable').has('intranet')).toBe(true);
   });
 
+  test('and has the address and the port is named, until a person deletes it', async () => {
+    const world = await startWorld();
+    const { activeUnit } = world.device;
+    const former = 'prod_shop_web_tcp_443';
+    const address = { VirtServerIpAddress: '192.0.2.1', VirtServerState: 2 };
+    activeUnit.edit('POST', ['EnhVirtServerTable', former], address);
+    activeUnit.edit('POST', ['EnhGroupTable', former]);
+    activeUnit.edit('POST', ['EnhVirtServicesTable', former, '1'], { VirtPort: 443 });
+    activeUnit.edit('PUT', ['EnhVirtServicesSeventhPartTable', former, '1'], { RealGroup: former });
+    activeUnit.applyNow();
+    expect(await world.ensure(one)).toMatchObject(failed(`${former} and vipnat_prod_shop_web_1f2e`));
+    expect(activeUnit.readText('getdiff')).toBe('');
+    activeUnit.edit('DELETE', ['EnhVirtServerTable', former]);
+    activeUnit.applyNow();
+    expect(await world.ensure(one)).toEqual(done);
+    expect(world.device.readServed()).toEqual(oneServed);
+  });
+
   test('and begins in the middle of a change stays, waits alone again, and is applied by nobody', async () => {
     const world = await startWorld();
     await world.ensure(one);

@@ -232,6 +232,9 @@ async function readHistory(name: string, version: string): Promise<string[]> {
 test('a Service of another controller is taken over without a gap, with its Endpoints, once they may be written', async () => {
   const annotations = { 'lb.zcloud.cn/vip': '10.0.7.12', 'lb.zcloud.cn/method': 'lc' };
   device.objects.set('elb_default_old', 'what the other controller has there');
+  const select = (serviceSelector: object | null) =>
+    world.api.ask({ method: 'PATCH', path: `${devices.path}/edge`, object: { spec: { serviceSelector } } });
+  await select({ matchLabels: { moves: 'yes' } });
   await world.createService('old', { loadBalancerClass: null }, annotations);
   const change = { metadata: { finalizers: ['lb.zcloud.cn/protect'] } };
   await world.api.ask({ method: 'PATCH', path: `${servicesPath}/old`, object: change });
@@ -243,9 +246,14 @@ test('a Service of another controller is taken over without a gap, with its Endp
   const endpoints = '/api/v1/namespaces/default/endpoints';
   const object = { apiVersion: 'v1', kind: 'Endpoints', metadata: { name: 'old', ...change.metadata } };
   await world.api.ask({ method: 'POST', path: endpoints, object });
-  expect(await world.awaitAddresses('old')).toEqual(['10.0.7.12']);
-  const readFinalizers = async () => (await world.readService('old'))?.metadata.finalizers ?? [];
   const reads = async () => JSON.stringify((await world.readService('old'))?.status.conditions ?? []);
+  await waitFor(async () => (await reads()).includes('NotSupported'), stepsMs);
+  expect(await world.readAddresses('old')).toEqual(['10.0.7.12']);
+  expect([...device.objects.keys()]).toEqual(['elb_default_old']);
+  await world.api.ask({
+    ...{ method: 'PATCH', path: `${servicesPath}/old`, object: { metadata: { labels: { moves: 'yes' } } } },
+  });
+  const readFinalizers = async () => (await world.readService('old'))?.metadata.finalizers ?? [];
   await waitFor(async () => (await reads()).includes('DeviceFailed'), stepsMs);
   expect(await readFinalizers()).toContain('lb.zcloud.cn/protect');
   const rules = [{ apiGroups: [''], resources: ['endpoints'], verbs: ['get', 'patch'] }];
@@ -269,6 +277,7 @@ test('a Service of another controller is taken over without a gap, with its Endp
   const history = await readHistory('old', resourceVersion ?? '');
   expect(history.length).toBeGreaterThan(2);
   expect(new Set(history)).toEqual(new Set(['10.0.7.12']));
+  await select(null);
 });
 
 test('the next controller goes on, and a device that is deleted stays until no Service is there', async () => {

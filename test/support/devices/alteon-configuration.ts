@@ -167,6 +167,17 @@ export function validate(configuration: AlteonConfiguration): string | null {
     if (!readTable(configuration, 'EnhGroupTable').has(String(RealGroup)))
       return `Error: service ${key} has no group`;
   }
+  const taken = new Map<string, string>();
+  for (const [key, { VirtPort, UDPBalance }] of readTable(configuration, 'EnhVirtServicesTable')) {
+    const [name = ''] = key.split('/');
+    const server = readTable(configuration, 'EnhVirtServerTable').get(name);
+    const { VirtServerIpVer, VirtServerIpAddress, VirtServerIpv6Addr } = server ?? {};
+    const address = VirtServerIpVer === 2 ? VirtServerIpv6Addr : VirtServerIpAddress;
+    const place = [address, VirtPort, UDPBalance].join(' ');
+    const other = taken.get(place) ?? name;
+    if (other !== name) return `Error: virtual servers ${other} and ${name} have the same address and port`;
+    taken.set(place, name);
+  }
   for (const [key, { IpVer, IpAddr }] of readTable(configuration, 'EnhRealServerTable')) {
     if (IpVer === 1 && IpAddr === '0.0.0.0') return `Error: real server ${key} has no address`;
   }
