@@ -10,31 +10,35 @@ const quietMs = 6 * 60_000;
 const names = ['d1', 'd2'] as const;
 
 export async function walk(seed: number, actions: number): Promise<Walk> {
-  const world = new World(seed);
+  const first = new World(seed);
+  const worlds = [first, new World(first)];
   const history: string[] = [];
   const counts = new Map<string, number>();
   const count = (what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
   const finish = (complaint: string | null) => ({ seed, complaint, history, counts });
+  const { clock } = first;
   for (let index = 1; index <= actions; index += 1) {
     const isEnd = index === actions;
+    const world = first.random.pick(worlds);
     const action = world.random.chance(25) ? createService : world.random.pick(acts);
-    history.push(`${world.clock.now()} ${action.name} ${action(world)}`);
-    await world.clock.advance(world.random.pick([0, 10, 300, 5000, 20_000]));
-    if (world.complaints.length > 0) return finish(world.complaints.join('; '));
+    history.push(`${clock.now()} ${world.cluster} ${action.name} ${action(world)}`);
+    await clock.advance(first.random.pick([0, 10, 300, 5000, 20_000]));
+    const complaints = worlds.flatMap((each) => each.complaints);
+    if (complaints.length > 0) return finish(complaints.join('; '));
     if (index % 20 !== 0 && !isEnd) continue;
-    if (isEnd)
-      for (const key of world.api.objects.list('Service').keys()) world.api.objects.remove('Service', key);
-    calm(world);
-    history.push(`${world.clock.now()} a quiet begins`);
-    await world.clock.advance(quietMs);
-    const complaint = [...world.complaints, ...judge(world, count)].join('; ');
+    for (const each of worlds) calm(each, isEnd);
+    history.push(`${clock.now()} a quiet begins`);
+    await clock.advance(quietMs);
+    const complaint = worlds.flatMap((each) => [...each.complaints, ...judge(each, count)]).join('; ');
     if (complaint !== '') return finish(complaint);
   }
-  for (const { clock } of world.controllers) clock.kill();
+  for (const life of worlds.flatMap(({ controllers }) => controllers)) life.clock.kill();
   return finish(null);
 }
 
-function calm(world: World): void {
+function calm(world: World, isEnd: boolean): void {
+  const { objects } = world.api;
+  if (isEnd) for (const key of objects.list('Service').keys()) objects.remove('Service', key);
   for (const { clock, link } of world.controllers) {
     link.isCut = false;
     clock.goOn();
@@ -67,7 +71,7 @@ function judge(world: World, count: (what: string) => void): string[] {
 
 /** What is on a device is of a Service that has chosen it, or whose new device cannot have it. */
 function judgeRest(world: World, name: DeviceName): string[] {
-  return world.devices[name].list('c').flatMap(({ id: { uid }, identity }) => {
+  return world.devices[name].list(world.cluster).flatMap(({ id: { uid }, identity }) => {
     if (identity === 'bbbbbbbb') return [];
     const service = world.findService(uid);
     const chosen = service === null ? null : readChoice(service);
@@ -87,7 +91,7 @@ function judgeService(
   const holders = (service.metadata.finalizers ?? []).filter((each) => each.startsWith('device.vipnat.io/'));
   const complaint = [`${key} has the finalizers ${holders.join()} and ${addresses.join()}`];
   if (chosen === null) return holders.length + addresses.length === 0 ? [] : complaint;
-  const own = world.devices[chosen].list('c').find(({ id }) => id.uid === service.metadata.uid);
+  const own = world.devices[chosen].list(world.cluster).find(({ id }) => id.uid === service.metadata.uid);
   count(own === undefined ? 'without a balancer' : 'served');
   // It stays where it was before.
   if (own === undefined) return lacksAddress(service) ? [] : [`${key} is not on ${chosen}`];
@@ -101,7 +105,7 @@ function judgeService(
 }
 
 function has(world: World, name: DeviceName, uid: string): boolean {
-  return world.devices[name].list('c').some(({ id }) => id.uid === uid);
+  return world.devices[name].list(world.cluster).some(({ id }) => id.uid === uid);
 }
 
 function lacksAddress({ status }: StoredObject): boolean {
@@ -124,10 +128,10 @@ function readIngress({ status }: StoredObject): string[] {
 const pickService = ({ api, random }: World) =>
   random.pick(['apps/s0', ...api.objects.list('Service').keys()]);
 
-const toSpec = ({ random }: World, loadBalancerClass: string | null) => ({
+const toSpec = ({ random, cluster }: World, loadBalancerClass: string | null) => ({
   ...{ type: 'LoadBalancer', ipFamilies: ['IPv4'], ports: [{ protocol: 'TCP', port: 80 }] },
   loadBalancerClass: loadBalancerClass ?? undefined,
-  loadBalancerIP: random.chance(40) ? `10.9.0.${1 + random.below(9)}` : undefined,
+  loadBalancerIP: random.chance(40) ? `10.9.${cluster === 'c' ? 0 : 1}.${1 + random.below(9)}` : undefined,
 });
 
 function createService(world: World): string {
@@ -185,8 +189,25 @@ const acts: readonly ((world: World) => string)[] = [
     const name: DeviceName = world.random.pick(names);
     const { objects } = world.devices[name];
     const own = [...objects.keys()].filter((key) => !foreign.has(key));
-    world.forgotMs = world.clock.now();
+    world.forgotten.ms = world.clock.now();
     for (const key of own) if (world.random.chance(50)) objects.delete(key);
+    return name;
+  },
+  /** From now on it misses what is written. */
+  function cutStandby(world) {
+    const name: DeviceName = world.random.pick(names);
+    world.behind.set(name, new Map(world.devices[name].objects));
+    return name;
+  },
+  function failOver(world) {
+    const name: DeviceName = world.random.pick(names);
+    const { objects, active } = world.devices[name];
+    const behind = world.behind.get(name) ?? new Map(objects);
+    world.behind.delete(name);
+    world.forgotten.ms = world.clock.now();
+    objects.clear();
+    for (const [key, value] of behind) objects.set(key, value);
+    world.devices[name].active = 1 - active;
     return name;
   },
   function killController(world) {

@@ -1,4 +1,4 @@
-/** Two controllers, an API and devices in memory, on one clock; and what has to be so at any moment. */
+/** Two controllers and an API of a cluster, and devices in memory, on one clock; and what has to be so at any moment. */
 import { LifeClock } from '../rollouts/life-clock.ts';
 import { Link } from '../rollouts/memory-network.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -14,9 +14,12 @@ import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { parseMark, type Balancer } from '../../../../devices/driver.ts';
 
 /** A name of a device, to its addresses: some are in both. */
-export const ranges = { d1: '10.9.0.1-10.9.0.4', d2: '10.9.0.3-10.9.0.8' } as const;
+const ranges = {
+  c: { d1: '10.9.0.1-10.9.0.4', d2: '10.9.0.3-10.9.0.8' },
+  k: { d1: '10.9.1.1-10.9.1.4', d2: '10.9.1.3-10.9.1.8' },
+} as const;
 
-export type DeviceName = keyof typeof ranges;
+export type DeviceName = keyof typeof ranges.c;
 
 /** Objects of nobody's, and of other clusters, one of the same name: none is of a Service that there is. */
 export const foreign = new Map([
@@ -34,26 +37,36 @@ export interface Life {
 }
 
 export class World {
-  readonly clock = new FakeClock(undefined, 1);
+  readonly clock: FakeClock;
   readonly random: Random;
   readonly api: MemoryApi;
   readonly devices: Readonly<Record<DeviceName, PlainDevice>>;
+  readonly cluster: keyof typeof ranges;
+  /** What a standby has that gets nothing any more. */
+  readonly behind = new Map<DeviceName, ReadonlyMap<string, string>>();
   readonly complaints: string[] = [];
   controllers: Life[] = [];
-  /** When a device forgot something. */
-  forgotMs = -Infinity;
+  /** When a device forgot something, or was another unit that had missed something. */
+  readonly forgotten: { ms: number };
   #made = 0;
 
-  constructor(seed: number) {
-    this.random = new Random(seed);
+  /** The first cluster of a seed, or a second one on the devices of that. */
+  constructor(first: number | World) {
+    const shared = typeof first === 'number' ? null : first;
+    this.cluster = shared === null ? 'c' : 'k';
+    this.clock = shared?.clock ?? new FakeClock(undefined, 1);
+    this.forgotten = shared?.forgotten ?? { ms: -Infinity };
+    this.random = shared?.random ?? new Random(Number(first));
     this.api = new MemoryApi(this.clock, () => undefined);
-    this.devices = { d1: this.#createDevice('d1'), d2: this.#createDevice('d2') };
+    this.devices = shared?.devices ?? { d1: new PlainDevice(), d2: new PlainDevice() };
+    for (const [name, device] of Object.entries(this.devices)) this.#judgeWrites(name as DeviceName, device);
     const { objects } = this.api;
     objects.create('Namespace', 'apps', {});
     objects.create('Namespace', 'kube-system', { metadata: { uid: 'aaaaaaaa-0000-4000-8000-000000000000' } });
     for (const name of ['d1', 'd2'] as const) {
-      const spec = { driver: name, cluster: 'c', units: [name], targets: 'pods', addresses: [ranges[name]] };
-      objects.create('LoadBalancerDevice', name, { spec: { ...spec, callsPerSecond: 100 } });
+      const spec = { driver: name, cluster: this.cluster, units: [`${name}a`, `${name}b`], targets: 'pods' };
+      const addresses = [ranges[this.cluster][name]];
+      objects.create('LoadBalancerDevice', name, { spec: { ...spec, addresses, callsPerSecond: 100 } });
     }
     for (let index = 0; index < 2; index += 1) this.startController();
   }
@@ -84,18 +97,19 @@ export class World {
     );
   }
 
-  #createDevice(name: DeviceName): PlainDevice {
-    const device = new PlainDevice();
+  /** Of its cluster. What no cluster has is foreign. */
+  #judgeWrites(name: DeviceName, device: PlainDevice): void {
     for (const [key, value] of foreign) device.objects.set(key, value);
+    const { onWrite } = device;
     device.onWrite = (object, value) => {
+      onWrite(object, value);
       this.#judge(name, object, value);
     };
-    return device;
   }
 
   #judge(name: DeviceName, object: string, value: string | null): void {
-    const mark = foreign.has(object) ? null : parseMark(object, 'c');
-    if (mark === null) this.complaints.push(`${name}: ${object} is of others, and is written`);
+    const mark = parseMark(object, this.cluster);
+    if (foreign.has(object)) this.complaints.push(`${name}: ${object} is of others, and is written`);
     if (mark === null || mark.rest.length > 0) return;
     const service = this.findService(mark.id.uid);
     if (value === null) this.#judgeRemoval(name, object, service);
@@ -105,19 +119,25 @@ export class World {
   #judgePut(name: DeviceName, uid: string, { addresses }: Balancer, service: StoredObject | null): void {
     if (service?.metadata.finalizers?.includes(`device.vipnat.io/${name}`) !== true)
       this.complaints.push(`${name} gets ${uid} without its finalizer`);
+    // A former Service's address may be there again.
+    if (this.#isUnnoticed) return;
     for (const [other, device] of Object.entries(this.devices))
-      for (const { id, addresses: theirs } of device.list('c'))
+      for (const { id, addresses: theirs } of device.list(this.cluster))
         if (id.uid !== uid && listTexts(theirs).some((text) => listTexts(addresses).includes(text)))
           this.complaints.push(`${name} gets ${uid} an address that ${id.uid} has on ${other}`);
+  }
+
+  get #isUnnoticed(): boolean {
+    return this.clock.now() - this.forgotten.ms < noticedMs;
   }
 
   /** What lives and has chosen a device is served by another one first. What a device has forgotten, nobody knows at once. */
   #judgeRemoval(name: DeviceName, object: string, service: StoredObject | null): void {
     if (service === null || service.metadata.deletionTimestamp !== undefined) return;
-    if (readChoice(service) === null || this.clock.now() - this.forgotMs < noticedMs) return;
+    if (readChoice(service) === null || this.#isUnnoticed) return;
     const follows = Object.entries(this.devices).some(
       ([other, device]) =>
-        other !== name && device.list('c').some(({ id }) => id.uid === service.metadata.uid),
+        other !== name && device.list(this.cluster).some(({ id }) => id.uid === service.metadata.uid),
     );
     if (!follows) this.complaints.push(`${name} loses ${object}, and nothing follows`);
   }
