@@ -218,9 +218,7 @@ function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
 const maxWaitMs = 15_000;
 const pauseMs = 100;
 
-/** What a drain is about. */
-export interface HostDrainPlan {
-  /** The file that says it. */
+interface HostDrainPlan {
   readonly location: string;
   /** The ports of this host's apiservers. */
   readonly ports: readonly number[];

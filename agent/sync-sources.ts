@@ -26,7 +26,6 @@ export interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPor
   readonly serving: { keep(isServing: boolean): void };
 }
 
-/** What it has learnt. */
 interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
   /** Whether rules send connections to an apiserver that is to get none any more. */
   readonly isOutdated: boolean;
@@ -64,7 +63,6 @@ export class WithoutSyncs {
     this.#rounds = new Rounds(ports.clock, this.#follow.bind(this), this.#findDelay.bind(this));
   }
 
-  /** To be called at the beginning of each sync. */
   syncBegins(): void {
     if (this.#since !== null) return;
     this.#since = this.#ports.clock.now();
