@@ -228,15 +228,13 @@ interface ControllerPorts extends Pick<
   readonly log: ControllerLog;
 }
 
-type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'apiVips'>;
-
-/** What is configured at a controller's start. */
-interface ControllerSettings extends Settings {
-  /** Of this process, and of no other that ever was. */
-  readonly identity: string;
-  /** The webhook to serve; none unless given. */
-  readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
-}
+type ControllerSettings = LeadershipOptions['settings'] &
+  Pick<LeadershipOptions, 'namespace' | 'apiVips'> & {
+    /** Of this process, and of no other that ever was. */
+    readonly identity: string;
+    /** The webhook to serve; none unless given. */
+    readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
+  };
 
 /** 20 writes a second for all of the controller (S7). */
 const pace = { capacity: 20, refillMs: 50 };
@@ -302,7 +300,6 @@ export class Controller {
     await this.#turns;
   }
 
-  /** How it does now. */
   get state(): ControllerState {
     const known: Partial<Leadership> = this.#leadership ?? {};
     const { kinds = new Map<string, boolean>(), unreadable = [] } = known;

@@ -23,8 +23,7 @@ import { webhookName } from '../../lib/api/vipnat.ts';
 import { webhookEntry, toServerName } from '../../lib/api/endpoints.ts';
 import type { ObjectClient, ObjectWrite } from '../../lib/kubernetes/writes.ts';
 
-/** What API servers know of the webhook. */
-export interface WebhookFacts {
+interface WebhookFacts {
   /** In how long the last certificate ends that they trust: less than 0 for one that has ended. Null where they trust none. */
   readonly leftMs: number | null;
 }
@@ -75,7 +74,6 @@ function readPairs(name: string, data: SecretData) {
   return { current: read(certificate, key), next: read(nextCertificate, nextKey), before };
 }
 
-/** What is known. */
 interface CertificateView {
   readonly name: string;
   /** Empty where there is no Secret. */
