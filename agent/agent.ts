@@ -123,7 +123,6 @@ export class Agent {
     this.#loop = new Loop({ ...asked, ...inputs, ...output }, config, memory);
   }
 
-  /** How the apiservers are now. */
   get health(): HealthView {
     return this.#monitor.view;
   }

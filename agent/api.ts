@@ -357,7 +357,6 @@ export class WatchedApi implements ClusterApi {
     for (const follower of this.#followers) follower.failOver();
   }
 
-  /** Ends all work in progress. */
   stop(): void {
     for (const follower of this.#followers) follower.stop();
   }

@@ -145,8 +145,7 @@ function toHealth({ hanging, unconfirmed, isUnheard, ...same }: z.infer<typeof a
   return { ...same, staleConnections: hanging, unconfirmedFailure: unconfirmed, isUnresponsive: isUnheard };
 }
 
-/** A configuration for a diagnostic, and what a person has to know of where it is from. */
-export interface DiagnosticReading {
+interface DiagnosticReading {
   readonly reading: ConfigReading;
   /** Lines without a newline, for standard error. */
   readonly notes: readonly string[];

@@ -1,6 +1,6 @@
 import { type DrainStore, type Drain, createDrainStore, overwriteFile } from '../lib/files.ts';
 import { type DrainRule, createDrainRule } from '../lib/kernel/iptables.ts';
-import { type Clock, systemClock, sleep } from '../lib/clock.ts';
+import { type Clock, systemClock, sleep, Rounds } from '../lib/clock.ts';
 import { type GivenUpVipsPorts, GivenUpVips } from './vip-holder.ts';
 import { VipnatError, orElse } from '../lib/errors.ts';
 import { type DrainState, askAgentDrain, askAgentHealth } from './ask.ts';
@@ -49,12 +49,9 @@ export class HostDrain {
   #isKept = false;
   #problem: VipnatError | null = null;
   #reportedAt = -Infinity;
-  #work: Promise<void> | null = null;
+  readonly #checks: Rounds;
   #isAsked = false;
-  #isStopped = false;
-  /** Whether the file was read at all. */
   #isLoaded = false;
-  /** Whether this process has seen this host drained. */
   #wasDrained = false;
 
   constructor(ports: DrainPorts) {
@@ -62,6 +59,7 @@ export class HostDrain {
     const { clock, askLink } = ports;
     this.#givenUp = new GivenUpVips({ clock, askLink, onVacant: this.#letVipsStay.bind(this) });
     this.#loaded = this.#attempt(() => this.#load());
+    this.#checks = new Rounds(clock, this.#check.bind(this), () => (this.#isAsked ? 0 : null));
   }
 
   /** How it is now, without what the track file says. */
@@ -96,28 +94,25 @@ export class HostDrain {
 
   /** Reads the file again, as somebody has changed it. Returns immediately. */
   check(): void {
-    if (this.#isStopped) return;
     this.#isAsked = true;
-    this.#work ??= this.#goOn().finally(() => (this.#work = null));
+    this.#checks.plan();
   }
 
   /** Ends with the write in progress. The rule stays (I8). */
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    const checked = this.#checks.stop();
     this.#givenUp.follow(false);
     await this.#loaded;
-    await this.#work;
+    await checked;
   }
 
-  async #goOn(): Promise<void> {
+  async #check(): Promise<void> {
     await this.#loaded;
-    while (this.#isAsked && !this.#isStopped) {
-      this.#isAsked = false;
-      await this.#attempt(async () => {
-        await this.#load();
-        await this.#keep();
-      });
-    }
+    this.#isAsked = false;
+    await this.#attempt(async () => {
+      await this.#load();
+      await this.#keep();
+    });
   }
 
   async #load(): Promise<void> {
@@ -141,7 +136,7 @@ export class HostDrain {
   }
 
   #followVips(): void {
-    this.#givenUp.follow(!this.#isStopped && !this.#isServing && isLeaving(this.#drain));
+    this.#givenUp.follow(!this.#checks.isStopped && !this.#isServing && isLeaving(this.#drain));
   }
 
   /** No other host has taken this VIP: one that is drained is better than none. */
@@ -223,9 +218,7 @@ function findPorts(health: HealthView, local: ReadonlySet<string>): number[] {
 const maxWaitMs = 15_000;
 const pauseMs = 100;
 
-/** What a drain is about. */
-export interface HostDrainPlan {
-  /** The file that says it. */
+interface HostDrainPlan {
   readonly location: string;
   /** The ports of this host's apiservers. */
   readonly ports: readonly number[];

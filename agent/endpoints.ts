@@ -68,7 +68,7 @@ function findCandidatesOf(family: Family, input: CandidateInput): Candidates {
 export function findLiveSources(
   family: Family,
   { observation, memory, config }: CandidateInput,
-): LiveSources {
+): Pick<EndpointSources, 'api' | 'kubeProxy'> {
   const kubeProxy = isLeftOver(family, observation, config)
     ? null
     : findProxyPart(observation.views[family], observation.proxyMode.value).backends;
@@ -117,9 +117,6 @@ function findWrittenAffinity(family: Family, observation: Observation, vips: rea
     .flatMap((vip) => findInstalled(vip, observation)?.affinitySeconds ?? []);
   return seconds.length === 0 ? null : Math.max(...seconds);
 }
-
-/** The sources that are notified of changes, for one family. */
-type LiveSources = Pick<EndpointSources, 'api' | 'kubeProxy'>;
 
 /** Where the apiservers of one family may be known from. */
 export interface EndpointSources {

@@ -26,11 +26,9 @@ const countRestMs = 60_000;
 /** By then clients have given up by themselves; and a host that cannot count connections cannot reset them either. */
 const maxUncountedMs = 900_000;
 
-/** The dependencies of the count. */
 interface UnlistedPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
-  /** Notified of departures. */
   readonly report: Pick<HealthLog, 'departed' | 'ended'>;
 }
 

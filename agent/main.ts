@@ -140,7 +140,6 @@ interface Beginning extends WaitingAgent {
   readonly loop: { behindMs: () => number };
 }
 
-/** What commands ask of it. */
 function listAnswers(agent: Agent, config: Config): Readonly<Record<AnswerPath, () => object>> {
   return {
     '/drain': () => agent.checkDrain(),
@@ -290,8 +289,7 @@ export async function readStatus(config: Config, notify: Notify): Promise<HostSt
   return toHostStatus(reading, { agent, activity, drain, ...findings });
 }
 
-/** What a cleanup is about. */
-export interface CleanupRequest {
+interface CleanupRequest {
   /** Only what is of these; null for everything of vipnat's. */
   readonly vips: readonly Endpoint[] | null;
   /** Find out what would be removed, and write nothing. */

@@ -58,7 +58,7 @@ export interface HostPorts {
 }
 
 /** Where a sync gets the health of apiservers from, see agent/health/. */
-export interface HealthSource {
+interface HealthSource {
   /** Called with all apiservers that a sync finds; answers their health. Never rejects. */
   watch(watched: Watched): HealthView | Promise<HealthView>;
   /** Apiservers that were removed on purpose, as text; none when left out. */
@@ -411,7 +411,6 @@ export class Foresight {
     }
   }
 
-  /** Forgets what was decided ahead. */
   forget(): void {
     this.#input = null;
     this.#keyToAssessment.clear();

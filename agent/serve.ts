@@ -50,7 +50,6 @@ export function serveWaiting(
 /** Counting connections starts a tool, and whoever asks need not be a friend. */
 const findingsMs = 2000;
 
-/** What the pages are made of. */
 interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'> {
   readonly agent: Agent;
   readonly metrics: Metrics;
@@ -99,7 +98,6 @@ export interface PageSources {
   readonly pod: string | null;
   /** How long the loop's current sync has lasted, or how late the next one is. */
   readonly behindMs: () => number;
-  /** Why the agent is not ready, or null. */
   readonly notReadyReason: () => string | null;
   /** The metrics, as Prometheus reads them. */
   readonly metrics: { readonly contentType: string; print(): Promise<string> };
@@ -111,11 +109,12 @@ export interface PageSources {
 export function createPages(sources: PageSources): ReadonlyMap<string, Page> {
   const { pod, behindMs, notReadyReason, metrics, status } = sources;
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
+  const forAnother = `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
   const pages = createProbePages({
     metrics,
     health: (query) => (isForAnother(query) ? toText(200, 'ok') : toHealthPage(behindMs())),
     readiness: (query) => {
-      const reason = isForAnother(query) ? describeOther(pod) : notReadyReason();
+      const reason = isForAnother(query) ? forAnother : notReadyReason();
       return reason === null ? toText(200, 'ok') : toText(503, `not ready: ${reason}`);
     },
   });
@@ -134,10 +133,6 @@ function toHealthPage(behindMs: number): Answer {
     500,
     `the agent hangs: its sync has been running or overdue for ${Math.round(behindMs / 1000)} s`,
   );
-}
-
-function describeOther(pod: string | null): string {
-  return `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
 }
 
 /** Makes a reading cheap: all who ask while it is in progress or fresh get the same. No failed one is kept. */

@@ -37,7 +37,6 @@ const retryMs = 60_000;
 /** Nor is what was saved read at every sync. */
 const checkMs = 60_000;
 
-/** Who says how saving goes. */
 interface PersisterOptions {
   /** What the store holds already. */
   readonly saved: LastingState;

@@ -10,7 +10,7 @@
  */
 import { type HostPorts, type Known, learnWithoutRules, listWatched } from './read-host.ts';
 import { type ServingPorts, judgeServing } from './vip-holder.ts';
-import type { Clock, Cancel } from '../lib/clock.ts';
+import { type Clock, Rounds } from '../lib/clock.ts';
 import { type HealthView, chooseUsable } from './health/usable.ts';
 import type { Config } from '../config/options.ts';
 import type { ReconcileState, Decision, Assessment } from './decide/decision.ts';
@@ -26,7 +26,6 @@ export interface WithoutSyncsPorts extends Omit<HostPorts, 'health'>, ServingPor
   readonly serving: { keep(isServing: boolean): void };
 }
 
-/** What it has learnt. */
 interface Learnt extends Pick<Known, 'candidates' | 'memory'> {
   /** Whether rules send connections to an apiserver that is to get none any more. */
   readonly isOutdated: boolean;
@@ -49,10 +48,8 @@ export class WithoutSyncs {
   /** Since when no sync has succeeded although one began; null while all goes well. */
   #since: number | null = null;
   #isAtWork = false;
-  #isFollowing = false;
   #isAsked = false;
-  #cancel: Cancel = () => undefined;
-  #isStopped = false;
+  readonly #rounds: Rounds;
 
   /** `loop` gives its memory, and gets what was learnt. */
   constructor(
@@ -63,13 +60,13 @@ export class WithoutSyncs {
     this.#ports = ports;
     this.#config = config;
     this.#loop = loop;
+    this.#rounds = new Rounds(ports.clock, this.#follow.bind(this), this.#findDelay.bind(this));
   }
 
-  /** To be called at the beginning of each sync. */
   syncBegins(): void {
-    if (this.#since !== null || this.#isStopped) return;
+    if (this.#since !== null) return;
     this.#since = this.#ports.clock.now();
-    this.#goOnIn(maxWaitMs);
+    this.#rounds.plan();
   }
 
   /** To be called after each sync that succeeded. */
@@ -78,7 +75,7 @@ export class WithoutSyncs {
     this.#decisions = decisions;
     this.#since = null;
     this.#isAtWork = false;
-    this.#cancel();
+    this.#rounds.plan();
   }
 
   /** To be called after decisions that were written without a sync. */
@@ -94,37 +91,24 @@ export class WithoutSyncs {
 
   /** To be called when the health or the list of apiservers has changed. Does nothing while syncs succeed. Returns immediately. */
   goOn(): void {
-    if (this.#isAtWork) this.#goOnIn(0);
+    if (!this.#isAtWork) return;
+    this.#isAsked = true;
+    this.#rounds.plan(0);
   }
 
   /** Nothing comes of the work in progress, so a read that hangs is not waited for. */
   stop(): void {
-    this.#isStopped = true;
-    this.#cancel();
+    void this.#rounds.stop();
   }
 
-  #goOnIn(delayMs: number): void {
-    this.#cancel();
-    if (this.#isStopped) return;
-    this.#cancel = this.#ports.clock.schedule(delayMs, () => {
-      this.#isAtWork = true;
-      this.#isAsked = true;
-      if (!this.#isFollowing) void this.#followOn();
-    });
-  }
-
-  /** One at a time: what is asked for meanwhile is done once, whatever a read takes. */
-  async #followOn(): Promise<void> {
-    this.#isFollowing = true;
-    while (this.#isAsked && this.#isMeant()) {
-      this.#isAsked = false;
-      await this.#follow();
-    }
-    this.#isFollowing = false;
-    if (this.#isMeant()) this.#goOnIn(maxWaitMs);
+  /** What is asked for during a read is done once after it, whatever the read takes. */
+  #findDelay(): number | null {
+    if (this.#since === null) return null;
+    return this.#isAtWork && this.#isAsked ? 0 : maxWaitMs;
   }
 
   async #follow(): Promise<void> {
+    [this.#isAtWork, this.#isAsked] = [true, false];
     try {
       const { health } = this.#ports;
       const before = forgetRemoved(this.#loop.recall(), health.removed ?? new Set());
@@ -143,7 +127,7 @@ export class WithoutSyncs {
 
   /** Whatever was awaited, syncs may succeed again or the agent may stop. */
   #isMeant(): boolean {
-    return this.#isAtWork && !this.#isStopped;
+    return this.#isAtWork && !this.#rounds.isStopped;
   }
 
   /** By what decisions choose from. */

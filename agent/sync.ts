@@ -281,7 +281,6 @@ export class Loop {
     this.#queue = new TriggerQueue({ clock: ports.clock, awaited, urgent: ['own-rules'], sync });
   }
 
-  /** Starts to watch and to sync. */
   start(): void {
     this.#watch = this.#ports.kernel.watch((trigger) => {
       this.#ports.report.triggered(trigger);

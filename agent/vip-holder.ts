@@ -204,7 +204,6 @@ export interface DuplicateOwnerPorts {
   readonly askDuplicateOwner: AskDuplicateOwner;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Makes Kubernetes events of what is worth one. */
   readonly events: EventRecorder;
 }
 
@@ -247,7 +246,9 @@ export class DuplicateOwners {
       if (device === this.#held.get(vip)?.device) continue;
       // The conflict of an address ends when the address goes.
       this.#held.delete(vip);
-      if (device !== undefined) this.#held.set(vip, this.#begin(vip, device));
+      if (device === undefined) continue;
+      const earliest = Math.max(this.#ports.clock.now(), this.#askedAt.get(vip) ?? -Infinity);
+      this.#held.set(vip, { address: vip, device, nextAt: earliest + settleMs, row: 0, duplicateMac: null });
     }
     this.#rounds.plan();
   }
@@ -255,11 +256,6 @@ export class DuplicateOwners {
   /** Asks no more; nothing comes of a question in progress. */
   stop(): void {
     void this.#rounds.stop();
-  }
-
-  #begin(address: string, device: string): Held {
-    const earliest = Math.max(this.#ports.clock.now(), this.#askedAt.get(address) ?? -Infinity);
-    return { address, device, nextAt: earliest + settleMs, row: 0, duplicateMac: null };
   }
 
   #findNext(): Held | undefined {

@@ -55,7 +55,6 @@ function toUnits(parts: readonly number[]): number[] {
   return units;
 }
 
-/** The dependencies of ConnectionWeights, and its listener. */
 interface ConnectionWeightsPorts {
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;

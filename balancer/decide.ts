@@ -47,7 +47,6 @@ const addressesPaceMs = 1000;
 /** Somebody changes a switch of the kernel, or a network plugin makes its tunnel. */
 const tunnelPaceMs = 60_000;
 
-/** What a sync has found. */
 interface HostView extends Required<Pick<Place, 'local' | 'uplinks' | 'strictTunnels'>> {
   /** The addresses that have come or gone. */
   readonly moved: ReadonlySet<string>;

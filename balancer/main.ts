@@ -290,7 +290,7 @@ class NodeBalancer {
     if (this.#nextView !== null) return;
     const before = this.#view;
     this.#view = view;
-    if (before === null) growHeap();
+    if (before === null) setFlagsFromString(lateFlag);
     this.#takeInput(view);
     this.#seats.setNeedsBalancer(view.needsTables);
     this.#report();
@@ -329,6 +329,4 @@ class NodeBalancer {
  * Has V8 collect garbage less often. While the first lists were read, the heap was kept as small as possible. Later, each change leaves
  * little garbage, and a collection visits all objects: with 1,000 Services that took half of the processor time.
  */
-function growHeap(): void {
-  setFlagsFromString('--heap-growing-percent=30');
-}
+const lateFlag = '--heap-growing-percent=30';

@@ -143,31 +143,25 @@ export interface BalancerState extends BalancerProgress {
 /** Counts what a balancer has done since its start. How long a change took is for `time`, in seconds. */
 export class BalancerCounter {
   readonly #time: (seconds: number) => void;
-  readonly #failures = new Map<ErrorCode, number>();
-  #changes = 0;
-  #repairs = 0;
+  readonly counts = { changes: 0, repairs: 0, failures: new Map<ErrorCode, number>() };
 
   constructor(time: (seconds: number) => void) {
     this.#time = time;
   }
 
-  get counts(): Readonly<{ changes: number; repairs: number; failures: ReadonlyMap<ErrorCode, number> }> {
-    return { changes: this.#changes, repairs: this.#repairs, failures: this.#failures };
-  }
-
   /** Changes of so many Services are in the kernel, so long after the first event of them. */
   programmed(services: number, tookMs: number): void {
-    this.#changes += services;
+    this.counts.changes += services;
     this.#time(tookMs / 1000);
   }
 
   /** A table that another program had changed or removed is written again. */
   repaired(): void {
-    this.#repairs += 1;
+    this.counts.repairs += 1;
   }
 
   failed(code: ErrorCode): void {
-    this.#failures.set(code, (this.#failures.get(code) ?? 0) + 1);
+    this.counts.failures.set(code, (this.counts.failures.get(code) ?? 0) + 1);
   }
 }
 

@@ -354,7 +354,6 @@ export class Balancer {
     this.#queue.requeueAfter('tick', 0);
   }
 
-  /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#objects.stop();
     this.#decider.stop();

@@ -11,7 +11,7 @@ import {
   nameInstance,
   type VrrpInstance,
 } from '../lib/keepalived/write.ts';
-import { type Endpoint, type Address, isInSubnet, toAddressBytes } from '../lib/net.ts';
+import { type Address, isInSubnet, toAddressBytes } from '../lib/net.ts';
 import * as z from 'zod/mini';
 import { text, bySchema, list, eachBySchema, type OptionsOf, refuseValue, formatFlags } from './command.ts';
 
@@ -32,7 +32,9 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
   // A name that keepalived's parser could misread is as good as no interface.
   const needs = { ...given, interfaces: interfaces.filter(({ device }) => safeInterface.test(device)) };
   const { options } = needs;
-  const vips = listVips(needs.config.vips);
+  // Ports share an address, and the address is what keepalived holds.
+  const texts = new Map(needs.config.vips.map(({ family, address }) => [address, family]));
+  const vips = [...texts].map(([text, family]) => ({ family, text }));
   const problems = [...findContradictions(vips, needs), ...checkFolder(needs.config, '/run/vipnat')];
   if (problems.length > 0) throw new VipnatError('CONFIG_INVALID', problems.join('\n'));
   const vrids = assignVrids(vips, options.vrid);
@@ -48,12 +50,6 @@ export function planVrrp({ interfaces, ...given }: VrrpNeeds): Vrrp {
     trackFile: locateServingFile(needs.config.runDir),
     notices: locateNotices(needs.config.runDir),
   };
-}
-
-/** Ports share an address, and the address is what keepalived holds. */
-function listVips(vips: readonly Endpoint[]): Address[] {
-  const texts = new Map(vips.map(({ family, address }) => [address, family]));
-  return [...texts].map(([text, family]) => ({ family, text }));
 }
 
 function findContradictions(vips: readonly Address[], { options, interfaces }: VrrpNeeds): string[] {

@@ -147,7 +147,7 @@ export class Engine {
   /** Keys whose last write the API did not take, to its answer. */
   readonly #refusals = new Map<string, string>();
   /** Keys to what their last step waits for. */
-  readonly #waits = new Map<string, WaitStep>();
+  readonly #waits = new Map<string, Extract<Step, { does: 'wait' }>>();
   /** Keys to since when their object has something to do, turn after turn, by the clock that does not jump. See `toLife`. */
   readonly #waitsSince = new Map<string, { readonly life: string; readonly sinceMs: number }>();
   /** What has happened that keys wait for, and nobody was woken for yet. */
@@ -194,7 +194,6 @@ export class Engine {
       });
   }
 
-  /** How the queue does. */
   get statistics(): QueueStatistics {
     return this.#queue.statistics;
   }
@@ -362,8 +361,6 @@ export class Engine {
     return this.#writes.judge(formatKey(key), (object) => findVersion(object, view), now);
   }
 }
-
-type WaitStep = Extract<Step, { does: 'wait' }>;
 
 /** The version of `KIND/KEY`; null for what is not known. */
 function findVersion(object: string, view: ClusterView): string | null {

@@ -66,7 +66,6 @@ type Follower = Pick<Informer<ApiObject>, 'kind' | 'unreadable' | 'start' | 'sto
 /** What is said of nodes and devices: no objects of the API. */
 type Reported = 'leases' | 'livingReports' | 'unresponsiveNodes' | 'deviceReports' | 'deviceBalancers';
 
-/** What only devices need. */
 const resourcesOfDevices = { endpointSlices, deviceNodes };
 
 /** What is followed for each source of objects. Living and unresponsive nodes follow from Leases. */
@@ -160,12 +159,10 @@ export class Leadership {
     await Promise.all([this.#services.stop(), this.#gates.stop(), this.#devices.stop()]);
   }
 
-  /** All that is known. */
   get view(): ClusterView {
     return this.#cache.view(this.#options.clock.date().getTime());
   }
 
-  /** How the queues do. */
   get statistics(): QueueStatistics {
     return joinStatistics(this.#services.statistics, this.#gates.statistics);
   }
@@ -175,7 +172,6 @@ export class Leadership {
     return this.#devices.calls;
   }
 
-  /** The objects that cannot be read. */
   get unreadable(): readonly { readonly kind: string; readonly object: string }[] {
     return this.#informers.flatMap(({ kind, unreadable }) => unreadable.map((object) => ({ kind, object })));
   }

@@ -1,6 +1,6 @@
 import type { Config } from '../config/options.ts';
 import { findAccess, ApiRoute } from '../lib/kubernetes/route.ts';
-import { systemClock, systemRandom, waitForSignal, Pause, backOff } from '../lib/clock.ts';
+import { systemClock, systemRandom, waitForSignal, Rounds, backOff } from '../lib/clock.ts';
 import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
 import { EventWriter } from '../lib/telemetry/events.ts';
 import { hostname } from 'node:os';
@@ -145,34 +145,30 @@ const readMs = 4000;
 /** Creates the pools of the ConfigMap once while this process leads, from `start` to `stop`. */
 export class FirstPools {
   readonly #options: FirstPoolsOptions;
-  readonly #pause: Pause;
-  #isStopped = false;
-  #running: Promise<void> = Promise.resolve();
+  readonly #tries: Rounds;
+  #failures = 0;
+  #restMs: number | null = 0;
 
   constructor(options: FirstPoolsOptions) {
     this.#options = options;
-    this.#pause = new Pause(options.clock);
+    this.#tries = new Rounds(options.clock, this.#try.bind(this), () => this.#restMs);
   }
 
   /** Begins. Not to be called twice. */
   start(): void {
-    this.#running = this.#run();
+    this.#tries.plan();
   }
 
   /** Ends when a write in progress has. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#pause.stop();
-    await this.#running;
+    await this.#tries.stop();
   }
 
-  async #run(): Promise<void> {
-    for (let failures = 0; !this.#isStopped; failures += 1) {
-      const problem = await this.#create();
-      if (problem === null) return;
-      this.#options.onPoolsProblem(problem);
-      await this.#pause.wait(backOff(failures, firstWaitMs, maxWaitMs));
-    }
+  async #try(): Promise<void> {
+    const problem = await this.#create();
+    this.#restMs = problem === null ? null : backOff(this.#failures, firstWaitMs, maxWaitMs);
+    this.#failures += 1;
+    if (problem !== null) this.#options.onPoolsProblem(problem);
   }
 
   /** Answers what went wrong; null where everything is done. */
@@ -221,8 +217,7 @@ export class FirstPools {
   /** Null where this process leads no more: the next leader does it. */
   async #write(write: ObjectWrite): Promise<WriteAnswer | null> {
     const limitMs = this.#options.writeMs();
-    if (limitMs === 0) this.#isStopped = true;
-    return this.#isStopped ? null : await this.#options.client.write(write, limitMs);
+    return limitMs === 0 || this.#tries.isStopped ? null : await this.#options.client.write(write, limitMs);
   }
 }
 
@@ -233,15 +228,13 @@ interface ControllerPorts extends Pick<
   readonly log: ControllerLog;
 }
 
-type Settings = LeadershipOptions['settings'] & Pick<LeadershipOptions, 'namespace' | 'apiVips'>;
-
-/** What is configured at a controller's start. */
-interface ControllerSettings extends Settings {
-  /** Of this process, and of no other that ever was. */
-  readonly identity: string;
-  /** The webhook to serve; none unless given. */
-  readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
-}
+type ControllerSettings = LeadershipOptions['settings'] &
+  Pick<LeadershipOptions, 'namespace' | 'apiVips'> & {
+    /** Of this process, and of no other that ever was. */
+    readonly identity: string;
+    /** The webhook to serve; none unless given. */
+    readonly webhook?: Pick<WebhookOptions, 'port' | 'log'>;
+  };
 
 /** 20 writes a second for all of the controller (S7). */
 const pace = { capacity: 20, refillMs: 50 };
@@ -307,7 +300,6 @@ export class Controller {
     await this.#turns;
   }
 
-  /** How it does now. */
   get state(): ControllerState {
     const known: Partial<Leadership> = this.#leadership ?? {};
     const { kinds = new Map<string, boolean>(), unreadable = [] } = known;

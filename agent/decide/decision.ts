@@ -25,7 +25,6 @@ export interface Assessment {
   readonly sources: ReadonlyMap<string, string>;
   /** Who was named as an apiserver and cannot be one: a sentence for each. */
   readonly refused: readonly string[];
-  /** How the apiservers were found. */
   readonly health: HealthView;
   readonly memory: ReconcileState;
 }

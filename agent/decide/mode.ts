@@ -110,7 +110,6 @@ export function describeWanted(assessment: Pick<Assessment, 'decisions' | 'answe
   return [...decisions.map(describeMode), ...apiservers].join(';');
 }
 
-/** Who is known of a VIP. */
 interface AnswererBasis {
   readonly decision: Pick<Decision, 'vip' | 'backends'>;
   /** The listed apiservers. */
@@ -238,7 +237,6 @@ function toDecision(
 type Choice = Pick<Decision, 'reason'> &
   Partial<Pick<Decision, 'isBypass' | 'clusterIp' | 'backends' | 'method' | 'weights'>>;
 
-/** That a mode is not possible. */
 interface Refusal {
   /** One sentence for a person, without the VIP. */
   readonly refusal: string;

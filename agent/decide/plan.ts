@@ -15,21 +15,15 @@ import { removeVipsFromNft, renderNftTable, toTableBalance } from '../../lib/nft
 import { readIptablesVips, removeVips, renderTables } from '../../lib/iptables/vip-rules.ts';
 import { dropsForwarded, diffTable, toRestoreLines } from '../../lib/iptables/diff.ts';
 
-/** What is wanted: the balances go into one backend; everything of vipnat's elsewhere goes away. */
-interface Wanted {
-  readonly dialect: Dialect;
-  /** Of any family; none at all means clean-up. */
-  readonly balances: readonly Balance[];
-}
-
 /**
- * Compares what is wanted with what was seen, for the tables that were read and no others (I1), and puts the
- * changes into one transaction per dialect and family (I6). The wanted dialect comes first, so that a change of
- * backend leaves no moment without rules. Pure and total: same input, same bytes (I3). `isKnownRendering` answers whether a
- * backend's tool is known to print a rule of vipnat's as this text, see `compareChain`.
+ * Compares what is wanted (the balances, of any family, go into one backend; everything of vipnat's elsewhere goes away) with what was
+ * seen, for the tables that were read and no others (I1), and puts the changes into one transaction per dialect and family (I6). The
+ * wanted dialect comes first, so that a change of backend leaves no moment without rules. Without any balance it is clean-up. Pure and
+ * total: same input, same bytes (I3). `isKnownRendering` answers whether a backend's tool is known to print a rule of vipnat's as this
+ * text, see `compareChain`.
  */
 export function plan(
-  wanted: Wanted,
+  wanted: { readonly dialect: Dialect; readonly balances: readonly Balance[] },
   seen: readonly (Ruleset | NftRuleset)[],
   isKnownRendering: (dialect: Dialect, id: string, printed: string) => boolean = () => false,
 ): Plan {

@@ -36,7 +36,6 @@ export const emptyHistory = {
   isEnded: false,
   /** When it did that last, also if it has answered since. */
   endedAt: -Infinity,
-  /** Whether the last drain check found its host drained. */
   isDrained: false,
 };
 
@@ -185,7 +184,6 @@ export interface Apiserver {
 
 /** A kept-alive TLS connection. A question makes it again where it ended or its handshake is outdated. */
 export interface HeldConnection {
-  /** Whether it is up now. */
   readonly isOpen: boolean;
   /** Asks GET /readyz, one at a time. Never rejects; ends by the limit, by twice that where it connects. */
   ask(limitMs: number): Promise<ReadyzOutcome>;
@@ -207,7 +205,6 @@ export interface PingConnection {
 export interface PingListener {
   /** The peer's process has sent something: an answer to the request, or a part of the handshake. */
   readonly onReceived: (isAnswer: boolean) => void;
-  /** It is over. */
   readonly onEnd: () => void;
 }
 

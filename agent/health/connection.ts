@@ -122,7 +122,7 @@ interface ProbeCredentials {
 }
 
 /** The credentials of now; null without any that can be used. Never rejects. */
-export type ReadCredentials = () => Promise<ProbeCredentials | null>;
+type ReadCredentials = () => Promise<ProbeCredentials | null>;
 
 /** As client-go reads a token again (rest/token_source.go), which is rotated long before it ends. */
 const restMs = 10_000;
@@ -205,7 +205,6 @@ function describeChecks(body: string): string {
  * anything is sent.
  */
 
-/** What it is made with. */
 interface TlsConnectionOptions extends Required<Omit<ApiserverOptions, 'onNoDrainCheck'>> {
   readonly endpoint: Endpoint;
   readonly onClose: () => void;
@@ -226,8 +225,7 @@ type Reply =
       readonly body: string;
     };
 
-/** The real held connection. */
-export class TlsConnection implements HeldConnection {
+class TlsConnection implements HeldConnection {
   readonly #options: TlsConnectionOptions;
   #agent: Agent | null = null;
   #basis: Basis | null = null;
@@ -396,7 +394,6 @@ export class TlsConnection implements HeldConnection {
   }
 }
 
-/** What the real apiservers are made with. */
 interface ApiserverOptions {
   readonly clock: Clock;
   /** Called for each question; null when no CA can be read. */

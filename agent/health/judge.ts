@@ -55,7 +55,6 @@ export function judge(one: EndpointHealth, peers: Peers): EndpointHealth {
     : judgeDrain(one, drain, peers);
 }
 
-/** Why it is dead, or null. */
 function findDeath({ history }: EndpointHealth): string | null {
   const { connect, connectReason, consecutiveTimeouts } = history;
   if (connect === 'open' || connect === 'unknown') return null;

@@ -80,7 +80,6 @@ function toReady({ endpoint, isOwn }: EndpointHealth): [string, Health] {
 class Losses {
   readonly #textToAt = new Map<string, number>();
 
-  /** Notes the state of these. */
   note(some: readonly EndpointHealth[], now: number): void {
     for (const { endpoint, staleAt } of some)
       if (staleAt !== -Infinity) this.#textToAt.set(formatEndpoint(endpoint), staleAt);
@@ -141,7 +140,6 @@ class Removals {
       .map(({ health }) => health.endpoint);
   }
 
-  /** Those who were removed, as text. */
   get removed(): ReadonlySet<string> {
     return new Set(this.#removals.filter(isRemoved).map(({ health }) => formatEndpoint(health.endpoint)));
   }
@@ -236,7 +234,6 @@ export class HealthMonitor {
   #departed: readonly EndpointHealth[] = [];
   /** Since when a family's fallback endpoints are watched. */
   readonly #reservedSince = new Map<Family, number>();
-  /** How many are listed. */
   #listed = 0;
   #isStopped = false;
   /** Whether the last apiservers came from a caller that has read no rules. */

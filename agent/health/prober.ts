@@ -65,7 +65,6 @@ export class Prober {
   #pingsEndedAt = -Infinity;
   #connectDueAt: number;
   #questionDueAt: number;
-  /** When the last question was sent. */
   #askedAt = -Infinity;
   /** Somebody needs a question that is asked no earlier than then. */
   #wantedSince = -Infinity;
@@ -320,7 +319,6 @@ export class Pinger {
   /** Requests are sent on this one. */
   #main: Line | null = null;
   #second: Line | null = null;
-  /** Whether a request is in progress. */
   #isWaiting = false;
   #sentAt = -Infinity;
   /** Whether the second line was made for the request that is in progress. */

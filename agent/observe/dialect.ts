@@ -10,7 +10,6 @@ import type { Family, Endpoint } from '../../lib/net.ts';
 import type { FoundProxyMode } from './kube-proxy.ts';
 import { writtenTables } from '../../lib/dialect.ts';
 
-/** What the choice rests on. */
 interface DialectEvidence {
   /** `--iptables`. */
   readonly configured: IptablesDialect | 'auto' | 'none';

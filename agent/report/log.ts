@@ -144,18 +144,13 @@ interface ConflictPorts {
 /** A conflict with another program that undoes what vipnat does, as the log reports it: one error line until it is over (I9). */
 class RuleConflict {
   readonly #ports: ConflictPorts;
-  #isOn = false;
+  isOn = false;
   #lastRepair = 0;
 
   constructor(ports: ConflictPorts) {
     this.#ports = ports;
   }
 
-  get isOn(): boolean {
-    return this.#isOn;
-  }
-
-  /** To be called after a repair. */
   noteRepair(): void {
     this.#lastRepair = this.#ports.clock.now();
   }
@@ -163,24 +158,23 @@ class RuleConflict {
   /** To be called when a repair is postponed, as there were too many. Says what happened and what comes next, once in a conflict. */
   goOn(what: string, next: string, fields: LogFields = {}): void {
     this.noteRepair();
-    if (this.#isOn) return;
-    this.#isOn = true;
+    if (this.isOn) return;
+    this.isOn = true;
     this.#ports.logger.error(`${what}. ${next}`, fields);
     this.#ports.events.record('RuleConflict', what);
   }
 
   /** To be called when nothing needs a repair. */
   endAfterPeace(): void {
-    if (!this.#isOn || this.#ports.clock.now() - this.#lastRepair < peaceMs) return;
+    if (!this.isOn || this.#ports.clock.now() - this.#lastRepair < peaceMs) return;
     const line = `no program has undone vipnat's rules for ${peaceMs / 1000} s`;
     this.#ports.logger.info(line);
     this.#ports.events.record('RulesUncontested', line);
-    this.#isOn = false;
+    this.isOn = false;
   }
 }
 
 interface Pending {
-  /** What was decided last. */
   readonly assessment: Assessment;
   readonly since: number;
   readonly drift: readonly string[];

@@ -17,7 +17,6 @@ import { type EndpointHealth, healthStates } from '../health/judge.ts';
 import type { DrainState } from '../ask.ts';
 import type { ServingKeeper } from '../../lib/keepalived/write.ts';
 
-/** What a write was for. */
 const writeReasons = ['decision', 'repair', 'update'] as const;
 
 /** Of what an agent can meet while it runs; the others end it before. */
@@ -83,7 +82,6 @@ export class LoopMetrics implements Partial<LoopObserver> {
     this.#meter.count('vipnat_flow_resets_total', { vip: formatEndpoint(vip) }, count);
   }
 
-  /** After any change of an apiserver's health. */
   healthChanged(before: EndpointHealth, after: EndpointHealth): void {
     if (before.state === 'dead' || after.state !== 'dead') return;
     this.#meter.count('vipnat_apiserver_deaths_total', { apiserver: formatEndpoint(after.endpoint) });

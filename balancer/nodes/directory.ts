@@ -140,7 +140,6 @@ const settleMs = 3000;
 /** Kubernetes marks a node that reports nothing as not ready after 50 s: then its pods' state is Kubernetes' word. */
 const maxWaitMs = 60_000;
 
-/** One connect to it. */
 interface NodeAnswer {
   readonly isAnswered: boolean;
   readonly askedAt: number;

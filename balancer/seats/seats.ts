@@ -76,7 +76,6 @@ export async function planSeats(objects: SeatsInput, node: string): Promise<Seat
   return planSeatsOn(objects, { node, ...networks, onLink });
 }
 
-/** What is known of this node's keepalived and its addresses. */
 interface SeatsView {
   readonly hostAddresses: readonly HostAddress[];
   /** The same by their texts. */
@@ -190,7 +189,6 @@ export interface SeatsState {
   readonly held: readonly string[];
   /** Addresses that another host on the network answers for; sorted. */
   readonly inUse: readonly string[];
-  /** See SeatsPlan. */
   readonly unheld: SeatsPlan['unheld'];
   /** The version of the input up to which all addresses of these seats are on the interfaces; null where that is not known. */
   readonly announced: string | null;

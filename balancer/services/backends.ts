@@ -206,8 +206,8 @@ export interface PortBalance {
   readonly isHere: boolean;
   /** How connections from outside get to other nodes while this one holds the address; null for not at all. */
   readonly relay: Relay | null;
-  /** Where new connections go, sorted; empty when there is nobody: then they are refused, if this node decides. */
-  readonly backends: readonly WeightedEnd[];
+  /** Where new connections go, sorted, with their shares where these are not the usual; empty when there is nobody: then they are refused, if this node decides. */
+  readonly backends: readonly (End & Partial<Pick<Backend, 'weight'>>)[];
   /** With the method `lc`: what each of them gets, as `nameEnd` names it, see `shareByCounts`. Absent while nothing was counted. */
   readonly parts?: ReadonlyMap<string, number>;
   /** All that the slices have, also those that take no new connection. */
@@ -236,9 +236,6 @@ export interface Guard {
 
 /** Where connections to a port go. */
 export type End = Pick<Backend, 'address' | 'port'>;
-
-/** The same, with its share of new connections: the usual weight where none is said. */
-type WeightedEnd = End & Partial<Pick<Backend, 'weight'>>;
 
 /** What a port's chains and sets are called after: `default/web/tcp/80`. */
 export function identifyPort({ service, protocol, port }: PortBalance): string {
@@ -319,10 +316,7 @@ export interface Relay {
   readonly uplinks?: readonly string[];
 }
 
-/** Where it is decided, and for which protocol. */
-interface RelayPlace extends Pick<Place, 'routed'> {
-  readonly here: string;
-  readonly protocol: string;
+interface RelayPlace extends Pick<Place, 'routed'>, Readonly<Record<'here' | 'protocol', string>> {
   readonly uplinks?: readonly string[] | null;
 }
 

@@ -217,7 +217,6 @@ export interface FollowOptions {
 
 type Followed = 'services' | 'endpointslices' | 'earlyslices' | 'virtualips' | 'pools' | 'nodes';
 
-/** What follows one of them. */
 type FollowedKind = Pick<
   Informer<ApiObject>,
   'kind' | 'listed' | 'version' | 'unreadable' | 'start' | 'stop'
@@ -344,7 +343,6 @@ export class FollowedObjects {
     for (const informer of Object.values(this.#informers)) informer.start();
   }
 
-  /** Ends all that is in progress. */
   stop(): void {
     for (const informer of Object.values(this.#informers)) informer.stop();
     this.#starts.stop();

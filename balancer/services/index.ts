@@ -248,7 +248,6 @@ export class ServiceIndex {
     return new Set(chosen.flatMap(({ addresses }) => families.flatMap((family) => addresses[family])));
   }
 
-  /** Takes what has happened to Services. */
   takeServices(changes: readonly Change<Service>[]): void {
     for (const { key, before, after } of changes) {
       if (after === null) this.#services.delete(key);
@@ -259,7 +258,6 @@ export class ServiceIndex {
     }
   }
 
-  /** Takes what has happened to EndpointSlices. */
   takeSlices(changes: readonly Change<ServiceSlice>[]): void {
     for (const { key, before, after } of changes) {
       if (before !== null) this.#removeSlice(key, nameOwner(before));
@@ -312,7 +310,6 @@ export class ServiceIndex {
     return concerned.length > 0;
   }
 
-  /** Takes what has happened to VirtualIPs. */
   takeVirtualIps(changes: readonly Change<VirtualIp>[]): void {
     for (const { before, after } of changes) {
       if (before !== null) this.#removeAddress(before);

@@ -190,7 +190,9 @@ export class ForwardKeeper {
     const seen = parseSave(output);
     // Native rules of nft: nothing is written there, and its policy is reported like any other table's.
     if (seen.unread.includes('filter')) return false;
-    const input = planAccept(seen, this.#listAddresses(family));
+    const all = [...this.#addresses].flatMap((text) => parseAddress(text) ?? []);
+    const addresses = all.filter((address) => address.family === family);
+    const input = planAccept(seen, addresses);
     if (input === '') return true;
     await kernel.restore({ family, dialect, input });
     const isGone = input.includes(`-X ${acceptChain}`);
@@ -212,11 +214,6 @@ export class ForwardKeeper {
     this.#ports.logger.warn(
       `chain ${name} of table ${table} drops forwarded packets by its policy: connections to Services may hang. nft insert rule ${place} ct status dnat accept lets them pass`,
     );
-  }
-
-  #listAddresses(family: Family): Address[] {
-    const all = [...this.#addresses].flatMap((text) => parseAddress(text) ?? []);
-    return all.filter((address) => address.family === family);
   }
 
   #isNew(subject: string): boolean {

@@ -189,7 +189,6 @@ export class IsolatedWrites {
     return search.found;
   }
 
-  /** By halves. */
   async #bisect(entries: readonly Entry[], search: Search): Promise<void> {
     if (entries.length === 0) return;
     const isLast = search.left <= 0;

@@ -72,7 +72,6 @@ export class ConnectionShares {
     this.#onChange = onChange;
   }
 
-  /** Whether there is anything to count. */
   get isAny(): boolean {
     return this.#services.size > 0;
   }
@@ -249,7 +248,6 @@ export class SettledBalances {
     this.#cleaner.sweep();
   }
 
-  /** Ends what is in progress. */
   async stop(): Promise<void> {
     this.#drains.stop();
     for (const cancel of this.#waits) cancel();

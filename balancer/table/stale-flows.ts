@@ -321,7 +321,6 @@ interface DrainPorts {
 /** How many connections a pass through the kernel's table has seen. */
 export interface Tally {
   see(text: string, flow: SeenFlow): void;
-  /** The pass has come to its end. */
   end(): void;
 }
 
@@ -345,7 +344,6 @@ export class Drains {
     this.#cuts = new Rounds(ports.clock, () => this.#cutDue(this.#all()), findDelay);
   }
 
-  /** Whether any endpoint drains. */
   get isAny(): boolean {
     return this.#serviceToDrains.size > 0;
   }

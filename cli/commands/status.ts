@@ -298,8 +298,6 @@ const fieldToRead: Readonly<Record<string, (activity: Activity) => unknown>> = {
 
 const flags = { json, watch: watch(1000), color };
 
-type StatusContext = CommandContext<OptionsOf<typeof flags>>;
-
 /** `vipnat status`. */
 export const status = defineCommand({
   help: `
@@ -319,7 +317,7 @@ Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiser
   run: printStatus,
 });
 
-async function printStatus(context: StatusContext): Promise<number> {
+async function printStatus(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
   const { config, options, screen, stderr } = context;
   // Help and mistakes load this file, too.
   const { readStatus } = await import('../../agent/main.ts');

@@ -227,7 +227,6 @@ export interface ServicesFacts {
   /** See `listStrictTunnels`, if tables send connections on to pods of other nodes; none otherwise. */
   readonly strictTunnels: Fact<readonly string[]>;
   readonly cluster: Fact<ServicesCluster>;
-  /** Pods that wait for a readiness gate. */
   readonly gateWaits: Fact<readonly GateWait[]>;
   /** What API servers know of the webhook of the controller; null where the cluster has none. */
   readonly webhook: Fact<Awaited<ReturnType<typeof inspectWebhook>>>;

@@ -165,15 +165,13 @@ export function toInjection(): object[] {
   });
 }
 
-interface Rule {
-  readonly apiGroups: readonly string[];
-  readonly resources: readonly string[];
-  readonly resourceNames?: readonly string[];
-  readonly verbs: readonly string[];
-}
-
 /** A rule of a group of the API: resources and verbs as words, limited to objects of these names if there are any. */
-export function allow(group: string, resources: string, verbs: string, names: readonly string[] = []): Rule {
+export function allow(
+  group: string,
+  resources: string,
+  verbs: string,
+  names: readonly string[] = [],
+): object {
   return {
     apiGroups: [group],
     resources: resources.split(' '),
@@ -185,7 +183,7 @@ export function allow(group: string, resources: string, verbs: string, names: re
 /** Rules, and what they are for. */
 export interface Rights {
   readonly purpose: string;
-  readonly rules: readonly Rule[];
+  readonly rules: readonly object[];
 }
 
 interface Account {

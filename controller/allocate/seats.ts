@@ -96,8 +96,10 @@ function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat
   const older = ofFamily(request.others.older, family);
   const younger = ofFamily(request.others.younger, family);
   // Two clusters on one network begin at different numbers. keepalived ignores adverts with its VRID and another anchor.
-  const shuffle = (numbers: readonly number[], of: string) =>
-    rotate(numbers, hashToNumber(`${of} ${pool.metadata.uid} ${family}`));
+  const shuffle = (numbers: readonly number[], of: string) => {
+    const at = hashToNumber(`${of} ${pool.metadata.uid} ${family}`) % numbers.length;
+    return [...numbers.slice(at), ...numbers.slice(0, at)];
+  };
   const wanted = pool.spec.vrids == null ? allVrids : parseVrids(pool.spec.vrids);
   const inOrder = () => (pool.spec.vrids == null ? shuffle(allVrids, 'VRIDs') : wanted);
   const mayStay = ({ vrid, index }: Seat) =>
@@ -121,11 +123,6 @@ function numberSeats(request: SeatsRequest, family: Family, seats: readonly Seat
 
 function toNumber({ anchor }: Seat): number {
   return parseAnchor(anchor)?.number ?? 0;
-}
-
-function rotate(numbers: readonly number[], start: number): readonly number[] {
-  const at = start % numbers.length;
-  return [...numbers.slice(at), ...numbers.slice(0, at)];
 }
 
 /** To each the number that it had, else the first that nobody has; null where none is left. 0 is no number. */

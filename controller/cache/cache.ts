@@ -138,7 +138,10 @@ export class Cache {
   #viewedMs = -Infinity;
   /** Those that have come since the last `view`. */
   readonly #fresh = new Set<Generation>();
-  readonly #judge = new PoolJudge(this.#objects.pools, (text) => this.#hasVirtualIp(text));
+  readonly #judge = new PoolJudge(this.#objects.pools, (text) => {
+    const address = parseAddress(text);
+    return address !== null && this.#objects.virtualIps.has(toObjectName(address));
+  });
   readonly #exclusions: ExclusionStore;
   readonly #deviceAddresses: DeviceAddresses;
   readonly #vrids = new Reservations<number>(String);
@@ -268,11 +271,6 @@ export class Cache {
     const generation = version === undefined ? null : { version, sinceMs: Infinity };
     put(this.#nameToGeneration, name, generation);
     if (generation !== null) this.#fresh.add(generation);
-  }
-
-  #hasVirtualIp(text: string): boolean {
-    const address = parseAddress(text);
-    return address !== null && this.#objects.virtualIps.has(toObjectName(address));
   }
 
   #index<S extends keyof Objects>(source: S, change: Change<Objects[S]>): void {

@@ -376,10 +376,7 @@ export function listFirstLabel(service: Service): string[] {
 type EarlyEndpoint = NonNullable<EarlySlice['endpoints']>[number];
 
 /** What of an endpoint makes it another one to nodes: its pod, its address, its ports, whether it takes connections (its own node's first), whether it ends. */
-export function toEndpointText(
-  { addresses, conditions, targetRef }: EarlyEndpoint,
-  slice: EarlySlice,
-): string {
+function toEndpointText({ addresses, conditions, targetRef }: EarlyEndpoint, slice: EarlySlice): string {
   const [address = ''] = addresses;
   return JSON.stringify([
     targetRef?.uid,

@@ -62,8 +62,6 @@ export function findBalancer(
   return deviceBalancers.get(`${device} ${uid}`);
 }
 
-/** What of an object others depend on. */
-
 /** Keys of the Services that a VirtualIP names. */
 export function listUsers(virtualIp: VirtualIp | null): string[] {
   return [...(virtualIp?.spec.services ?? []), ...(virtualIp?.spec.leaving ?? [])].map(

@@ -116,14 +116,12 @@ export function judgePools(
     const refusal =
       findOwnProblem(pool, ranges) ?? findOverlap(ranges, older) ?? findReserved(ranges, foreign);
     const reuseAfterMs = parseGoDuration(pool.spec.reuseAfter) ?? defaultReuseMs;
-    const misreported = own.filter(({ range }) => ranges.some((each) => overlap(each, range))).map(describe);
+    const misreported = own
+      .filter(({ range }) => ranges.some((each) => overlap(each, range)))
+      .map(({ range, owner }) => `${formatRange(range)} (${owner})`);
     judged.set(pool.metadata.name, { pool, ranges, reuseAfterMs, refusal, misreported });
   }
   return judged;
-}
-
-function describe({ range, owner }: ReservedRange): string {
-  return `${formatRange(range)} (${owner})`;
 }
 
 /** The older pool first. */

@@ -184,12 +184,10 @@ function findNamed({ spec }: Pod, wanted: string, protocol: string): number | nu
   return found?.containerPort ?? null;
 }
 
-/** What endpoints have in common that are in one slice. */
-type Group = Pick<WantedEndpoint, 'family' | 'ports'>;
-
 const familyToType: Readonly<Record<Family, string>> = { ipv4: 'IPv4', ipv6: 'IPv6' };
 
-function toGroupText({ family, ports }: Group): string {
+/** What endpoints have in common that are in one slice. */
+function toGroupText({ family, ports }: Pick<WantedEndpoint, 'family' | 'ports'>): string {
   return JSON.stringify([
     familyToType[family],
     ports.map(({ name, protocol, port }) => [name, protocol, port]),

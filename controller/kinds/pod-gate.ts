@@ -94,7 +94,9 @@ function nextGateStep(key: string, view: ClusterView): Step {
   const types = listClosedGates(pod, settings.gateTypes);
   if (types.length === 0 || !isServing(pod, settings.gateTypes, nodes)) return nothing;
   const awaited = listAwaited(pod, key, view);
-  const missing = awaited.filter((one) => isMissing(one, waitedMs));
+  const isMissing = ({ state }: Awaited) =>
+    state === 'missing' || state === 'refused' || (state === 'nobody' && waitedMs < aliveMs);
+  const missing = awaited.filter(isMissing);
   const verdict = judge(awaited, missing, waitedMs);
   if (verdict !== null) return open(pod, types, verdict, view);
   const areNobody = missing.some(({ state }) => state === 'nobody');
@@ -117,10 +119,6 @@ interface Awaited {
   /** The state as nodes report it later. Absent where news of the Service, its slices or its device are awaited. */
   readonly ask?: (view: ClusterView) => Awaited['state'];
   readonly listOverdue?: () => readonly (readonly [node: string, version: string])[];
-}
-
-function isMissing({ state }: Awaited, waitedMs: number): boolean {
-  return state === 'missing' || state === 'refused' || (state === 'nobody' && waitedMs < aliveMs);
 }
 
 function judge(awaited: readonly Awaited[], missing: readonly Awaited[], waitedMs: number): Verdict | null {

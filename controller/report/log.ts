@@ -60,13 +60,13 @@ export class ControllerLog extends FollowLog {
   readonly #clock: Clock;
   /** When the Lease could not be read or written the last time. */
   #leaseFailedAt = -Infinity;
-  readonly #failures: ReportedFailures;
+  /** Keys to when their last failure was reported, and how many in a row there were before the last one. */
+  readonly #keyToReport = new Map<string, Readonly<Record<'atMs' | 'failures', number>>>();
 
   constructor(logger: Logger, events: EventRecorder, clock: Clock) {
     super(logger, 'vipnat');
     this.#events = events;
     this.#clock = clock;
-    this.#failures = new ReportedFailures(clock);
   }
 
   readonly onElected = (): void => {
@@ -115,7 +115,7 @@ export class ControllerLog extends FollowLog {
   }
 
   readonly onWritten = (key: StepKey, event: StepEvent | null, regarding: Regarding | null): void => {
-    this.#failures.end(formatKey(key));
+    this.#keyToReport.delete(formatKey(key));
     if (event === null) {
       this.logger.debug(`${formatKey(key)}: one step is done`);
       return;
@@ -136,12 +136,29 @@ export class ControllerLog extends FollowLog {
     regarding: Regarding | null,
   ): void => {
     const isOfApi = result === 'refused' || (result === 'unknown' && !this.#isApiAway);
-    const isNotified = isOfApi && this.#failures.shouldReport(formatKey(key), failures);
+    const isNotified = isOfApi && this.#shouldReport(formatKey(key), failures);
     const code = result === 'refused' ? 'API_FORBIDDEN' : 'API_UNREACHABLE';
     const line = `${formatKey(key)}: ${detail}. vipnat tries again`;
     this.logger[isNotified ? 'warn' : 'debug'](line, result === 'stale' ? {} : { code });
     if (isNotified && regarding !== null) this.#events.record('WriteFailed', `${detail}.`, regarding);
   };
+
+  /**
+   * The third failure of a key in a row is reported, and once an hour as long as the row continues. `failures` of them came right before
+   * this one. Fewer than before mean that the row had an end in between.
+   */
+  #shouldReport(key: string, failures: number): boolean {
+    if (failures < reportedFailures) return false;
+    const now = this.#clock.now();
+    const reported = this.#keyToReport.get(key);
+    const isOld =
+      reported === undefined || failures < reported.failures || now - reported.atMs >= reportAgainMs;
+    this.#keyToReport.delete(key);
+    this.#keyToReport.set(key, { atMs: isOld ? now : reported.atMs, failures });
+    const [oldest] = this.#keyToReport.keys();
+    if (this.#keyToReport.size > maxKeys && oldest !== undefined) this.#keyToReport.delete(oldest);
+    return isOld;
+  }
 
   readonly onConflict = (key: StepKey, managers: readonly string[], regarding: Regarding | null): void => {
     const message = describeContest(managers);
@@ -166,35 +183,6 @@ const reportAgainMs = 3_600_000;
 
 /** As many keys as can fail at a time before one that was reported may be reported early. */
 const maxKeys = 10_000;
-
-/** Which failures of a key are reported: the third in a row, and once an hour as long as the row continues. */
-class ReportedFailures {
-  readonly #clock: Clock;
-  /** Keys to when the last one was reported, and how many in a row there were before the last one. */
-  readonly #keyToReport = new Map<string, Readonly<Record<'atMs' | 'failures', number>>>();
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-  }
-
-  /** `failures` failures of this key came right before this one. Fewer than before mean that it had an end in between. */
-  shouldReport(key: string, failures: number): boolean {
-    if (failures < reportedFailures) return false;
-    const now = this.#clock.now();
-    const reported = this.#keyToReport.get(key);
-    const isOld =
-      reported === undefined || failures < reported.failures || now - reported.atMs >= reportAgainMs;
-    this.#keyToReport.delete(key);
-    this.#keyToReport.set(key, { atMs: isOld ? now : reported.atMs, failures });
-    const [oldest] = this.#keyToReport.keys();
-    if (this.#keyToReport.size > maxKeys && oldest !== undefined) this.#keyToReport.delete(oldest);
-    return isOld;
-  }
-
-  end(key: string): void {
-    this.#keyToReport.delete(key);
-  }
-}
 
 const stepToLine: Readonly<Record<CertificateStep['step'], string>> = {
   make: 'the controller made a certificate for the webhook. API servers trust it before it is used',

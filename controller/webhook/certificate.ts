@@ -1,5 +1,5 @@
 import type { ApiRoute } from '../../lib/kubernetes/route.ts';
-import { type Clock, systemClock, Pause, backOff } from '../../lib/clock.ts';
+import { type Clock, systemClock, Rounds, backOff } from '../../lib/clock.ts';
 import { createLister } from '../../lib/kubernetes/list-watch.ts';
 import { type KeyPair, canServeWith } from '../../lib/http/pages.ts';
 import { promisify } from 'node:util';
@@ -23,8 +23,7 @@ import { webhookName } from '../../lib/api/vipnat.ts';
 import { webhookEntry, toServerName } from '../../lib/api/endpoints.ts';
 import type { ObjectClient, ObjectWrite } from '../../lib/kubernetes/writes.ts';
 
-/** What API servers know of the webhook. */
-export interface WebhookFacts {
+interface WebhookFacts {
   /** In how long the last certificate ends that they trust: less than 0 for one that has ended. Null where they trust none. */
   readonly leftMs: number | null;
 }
@@ -75,7 +74,6 @@ function readPairs(name: string, data: SecretData) {
   return { current: read(certificate, key), next: read(nextCertificate, nextKey), before };
 }
 
-/** What is known. */
 interface CertificateView {
   readonly name: string;
   /** Empty where there is no Secret. */
@@ -336,7 +334,8 @@ const makeMs = 60_000;
 export class CertificateKeeper {
   readonly #options: KeeperOptions;
   readonly #name: string;
-  readonly #pause: Pause;
+  readonly #steps: Rounds;
+  #waitMs = 0;
   /** Undefined until it is known. */
   #secret: WebhookSecret | null | undefined;
   #configuration: WebhookConfiguration | null = null;
@@ -349,25 +348,21 @@ export class CertificateKeeper {
   /** What API servers were last configured to trust. */
   #reported: string | null = null;
   #restUntil = -Infinity;
-  #isStopped = false;
-  #running: Promise<void> = Promise.resolve();
 
   constructor(options: KeeperOptions) {
     this.#options = options;
     this.#name = toServerName(options.namespace);
-    this.#pause = new Pause(options.clock);
+    this.#steps = new Rounds(options.clock, this.#advance.bind(this), () => this.#waitMs);
   }
 
   /** Begins. Not to be called twice. */
   start(): void {
-    this.#running = this.#run();
+    this.#steps.plan();
   }
 
   /** Ends when a write in progress has. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#pause.stop();
-    await this.#running;
+    await this.#steps.stop();
   }
 
   /** The Secret as it is now; null for none. */
@@ -378,7 +373,7 @@ export class CertificateKeeper {
     const pair = current ?? this.#served ?? next;
     if (pair !== null && pair.certificate !== this.#served?.certificate) this.#options.onPair(pair);
     this.#served = pair;
-    this.#pause.wake();
+    this.#steps.hasten(0);
   }
 
   /** The configuration as it is now; null for none. */
@@ -386,7 +381,7 @@ export class CertificateKeeper {
     this.#configuration = configuration;
     const text = readTrusted(configuration);
     if (this.#trusted?.text !== text) this.#trusted = { text, atMs: this.#options.clock.now() };
-    this.#pause.wake();
+    this.#steps.hasten(0);
   }
 
   /** Whether API servers trust what this process serves with; null before that is known. */
@@ -395,12 +390,12 @@ export class CertificateKeeper {
     return this.#trusted.text?.includes(this.#served.certificate) ?? false;
   }
 
-  async #run(): Promise<void> {
-    while (!this.#isStopped) await this.#pause.wait(await this.#advance());
+  async #advance(): Promise<void> {
+    this.#waitMs = await this.#takeStep();
   }
 
-  /** Takes a step. Answers how long to wait. Who is woken by each change does not write at each: another may write as often. */
-  async #advance(): Promise<number> {
+  /** Answers how long to wait. Who is woken by each change does not write at each: another may write as often. */
+  async #takeStep(): Promise<number> {
     const pauseMs = this.#restUntil - this.#options.clock.now();
     if (pauseMs > 0) return pauseMs;
     const step = this.#options.writeMs() === 0 ? null : this.#plan();
@@ -426,7 +421,7 @@ export class CertificateKeeper {
     const { client, writeMs, onStep, onProblem } = this.#options;
     const [write, pair] = await this.#toWrite(step);
     const limitMs = writeMs();
-    if (limitMs === 0 || this.#isStopped) return pollMs;
+    if (limitMs === 0 || this.#steps.isStopped) return pollMs;
     const { outcome, detail } = await client.write(write, limitMs);
     if (outcome === 'taken') onStep(step.step, pair);
     // Another was first: what it has written arrives here soon.

@@ -1,5 +1,5 @@
 import type { ObjectClient, ObjectWrite, WriteAnswer } from './writes.ts';
-import { type Clock, type Random, type Cancel, Pause, toMicroTime } from '../clock.ts';
+import { type Clock, type Random, type Cancel, Rounds, toMicroTime } from '../clock.ts';
 import { type NamespacedName, objectVersion } from './client.ts';
 import * as z from 'zod/mini';
 
@@ -71,13 +71,12 @@ export class LeaderElection {
   /** When the last renewal that was taken was sent; null while another leads. */
   #renewedAt: number | null = null;
   #cancelDeadline: Cancel = () => undefined;
-  #isStopped = false;
-  #running: Promise<void> | null = null;
-  readonly #pause: Pause;
+  readonly #tries: Rounds;
+  #begunAt = -Infinity;
 
   constructor(options: LeaderOptions) {
     this.#options = options;
-    this.#pause = new Pause(options.clock);
+    this.#tries = new Rounds(options.clock, this.#try.bind(this), this.#findDelay.bind(this));
     const { namespace, name } = options.lease;
     this.#collection = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
     this.#path = `${this.#collection}/${name}`;
@@ -85,7 +84,7 @@ export class LeaderElection {
 
   /** Begins. Not to be called twice. */
   start(): void {
-    this.#running = this.#run();
+    this.#tries.plan(0);
   }
 
   /** How long a write may take that begins now; 0 while none may begin. */
@@ -101,9 +100,7 @@ export class LeaderElection {
 
   /** Takes no further part. A leader gives the Lease back, so that another continues immediately; its own writes must have ended. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#pause.stop();
-    await this.#running;
+    await this.#tries.stop();
     this.#cancelDeadline();
     if (this.#renewedAt === null || this.#observed === null) return;
     this.#renewedAt = null;
@@ -112,19 +109,16 @@ export class LeaderElection {
     await this.#options.client.write(write, releaseMs);
   }
 
-  async #run(): Promise<void> {
+  #findDelay(): number {
     const { clock, random } = this.#options;
-    while (!this.#isStopped) {
-      const begun = clock.now();
-      await this.#try();
-      const waitMs = this.#renewedAt === null ? retryMs * (1 + random() * (jitter - 1)) : retryMs;
-      await this.#pause.wait(Math.max(0, begun + waitMs - clock.now()));
-    }
+    const waitMs = this.#renewedAt === null ? retryMs * (1 + random() * (jitter - 1)) : retryMs;
+    return this.#begunAt + waitMs - clock.now();
   }
 
   /** Reads the Lease, and takes or renews it where that is allowed. */
   async #try(): Promise<void> {
-    const { client, lease, onProblem } = this.#options;
+    const { client, clock, lease, onProblem } = this.#options;
+    this.#begunAt = clock.now();
     const read = { title: `reading Lease ${lease.name}`, path: this.#path, schema };
     const answer = await client.read(read, answerMs);
     if (answer.outcome === 'gone') await this.#recreate();
@@ -175,14 +169,14 @@ export class LeaderElection {
       this.#lose();
     });
     this.#leader = identity;
-    if (isNew && !this.#isStopped) onElected();
+    if (isNew && !this.#tries.isStopped) onElected();
   }
 
   #lose(): void {
     if (this.#renewedAt === null) return;
     this.#renewedAt = null;
     this.#cancelDeadline();
-    if (!this.#isStopped) this.#options.onLost();
+    if (!this.#tries.isStopped) this.#options.onLost();
   }
 
   #reportLeader(leader: string): void {
