@@ -175,7 +175,7 @@ backend vipnat_limits
 # One for each time that a client can stay with its member.
 ${affinityTimesS.map((time) => `backend vipnat_affinity_${time}\n    stick-table type string len 80 size 100k expire ${time}s\n`).join('\n')}
 # The slots: each listener of a balancer gets one of its method. Servers without a member are off.
-${methods.flatMap((method) => Array.from({ length: options.slots[method] }, (_, slot) => formatSlot(method, slot + 1, options.members))).join('\n')}
+${methods.flatMap((method) => Array.from({ length: options.slots[method] }, (_, slot) => formatSlot(method, slot + 1, options))).join('\n')}
 `;
 }
 
@@ -213,7 +213,7 @@ const methodToLines: Readonly<Record<DeviceMethod, readonly string[]>> = {
   hash: ['balance source', 'hash-type consistent'],
 };
 
-function formatSlot(method: DeviceMethod, number: number, members: number): string {
+function formatSlot(method: DeviceMethod, number: number, options: HaproxySettings['options']): string {
   const name = `vipnat_${method}_${number}`;
   const sticks = affinityTimesS.map((time, at) => {
     const least = (affinityTimesS[at - 1] ?? 0) + 1;
@@ -225,9 +225,10 @@ function formatSlot(method: DeviceMethod, number: number, members: number): stri
     `backend ${name}`,
     ...methodToLines[method],
     ...sticks,
-    'default-server check inter 2s fall 2 rise 1',
+    // A member that waits for the header would take a check without it for a broken connection.
+    `default-server check inter 2s fall 2 rise 1${options.sendsProxy ? ' send-proxy-v2 check-send-proxy' : ''}`,
     // A saved address comes back only to a server that has a name instead of one.
-    `server-template s ${members} free.invalid:${port} init-addr last,${address} disabled`,
+    `server-template s ${options.members} free.invalid:${port} init-addr last,${address} disabled`,
     '',
   ]
     .join('\n    ')

@@ -84,6 +84,16 @@ describe('clients', () => {
     expect(count(await world.connectTimes(4))).toEqual({ [mine]: 2, [other]: 2 });
   });
 
+  test('are known to members by the option proxyProtocol, and checks are, too', async () => {
+    const world = await HaproxyWorld.start(1, { proxyProtocol: 'v2' });
+    const [member = ''] = await world.startMembers(1);
+    expect(await world.makeDriver().ensure(world.toBalancer([member]), signal)).toEqual(done);
+    const client = member.replace(/\d+:\d+$/, '77');
+    expect(await world.connectTimes(1, client)).toEqual([client]);
+    await waitUntil(() => world.clients.has('check'), 'no check has come');
+    expect([...world.clients].toSorted()).toEqual([client, 'check']);
+  });
+
   test('get another member where one is dead before anybody has said so', async () => {
     const { world, one, two, ensure } = await start();
     await ensure([one, two]);

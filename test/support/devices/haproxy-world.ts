@@ -26,6 +26,8 @@ export class HaproxyWorld {
   readonly sites: Sites;
   /** Told of each call right before it is sent. */
   beforeCall: (call: string) => Promise<void> | void = () => undefined;
+  /** With the option proxyProtocol: who has connected to members, as `readProxyHeader` says. */
+  readonly clients = new Set<string>();
   readonly #block: string;
   readonly #lock: Server;
   readonly #servers = new Map<string, Server>();
@@ -155,6 +157,10 @@ export class HaproxyWorld {
     const server = createServer((socket) => {
       this.#sockets.add(socket);
       socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+      if (this.settings.options['proxyProtocol'] === 'v2') {
+        void this.#answerClient(socket);
+        return;
+      }
       const { localAddress = '', localPort = 0 } = socket;
       socket.write(`${localAddress}:${localPort}`);
       socket.pipe(socket);
@@ -164,6 +170,18 @@ export class HaproxyWorld {
     const name = formatMember({ ...member, port });
     this.#servers.set(name, server);
     return name;
+  }
+
+  /** Tells the client who it is, by the header in front of the connection. */
+  async #answerClient(socket: Socket): Promise<void> {
+    const head = new Promise<Buffer>((resolve) => {
+      socket.once('data', resolve).once('close', () => {
+        resolve(Buffer.alloc(0));
+      });
+    });
+    const client = readProxyHeader(await head);
+    this.clients.add(client);
+    socket.write(client);
   }
 
   async #connect(host: string, port: number, localAddress: string): Promise<Connection> {
@@ -188,6 +206,12 @@ interface Connection {
   readonly socket: Socket;
   /** Which member answered; `none` where it was closed before. */
   readonly answer: string;
+}
+
+/** The client's address; `check` for HAProxy itself, `unknown` without a header. Source: HAProxy's proxy-protocol.txt, 2.2. */
+function readProxyHeader(head: Buffer): string {
+  if (head.subarray(0, 12).toString('latin1') !== '\r\n\r\n\0\r\nQUIT\n') return 'unknown';
+  return head[12] === 0x20 ? 'check' : head.subarray(16, 20).join('.');
 }
 
 const worlds: HaproxyWorld[] = [];
