@@ -28,6 +28,7 @@ import {
 import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
 import { listAnnouncementLines } from '../../lib/keepalived/write.ts';
+import { findVrid } from '../../lib/keepalived/read.ts';
 
 type UnitFile = Readonly<ReturnType<typeof toFile>>;
 
@@ -75,7 +76,8 @@ export function configureUnit(
   if (other === undefined) return files;
   const pair = [unit, other] as const;
   const inOrder = announceFirst(refuse, pair, listAddresses(ranges));
-  const keepalived = formatKeepalived(read.options, pair, inOrder, folders);
+  const router = { ...read.options, vrid: chooseVrid(refuse, read) };
+  const keepalived = formatKeepalived(router, pair, inOrder, folders);
   return [...files, toFile('/etc/keepalived/keepalived.conf', keepalived)];
 }
 
@@ -268,8 +270,16 @@ WantedBy=multi-user.target
 `;
 }
 
+/** The same for both units. An address of a unit stays when `spec.addresses` change: of two numbers, both units would have all addresses. */
+function chooseVrid(refuse: Refuse, { options, units: [first] }: HaproxySettings): number {
+  const address = parseAddress(first?.host ?? '');
+  const vrid = options.vrid ?? (address === null ? null : findVrid(address));
+  if (vrid !== null) return vrid;
+  throw refuse(`the last byte of the unit ${address?.text} plus one is 256: set the option vrid`);
+}
+
 function formatKeepalived(
-  options: HaproxySettings['options'],
+  options: Readonly<{ interface: string; vrid: number }>,
   [unit, other]: Pair,
   [announced = '', ...rest]: readonly string[],
   folders: UnitFolders,

@@ -15,6 +15,7 @@ import {
   type DeviceState,
   formatMark,
   parseMark,
+  describeBalancer,
 } from '../driver.ts';
 import { readSettings, type HaproxyAddress, type HaproxySettings, affinityTimesS } from './settings.ts';
 import {
@@ -29,7 +30,6 @@ import {
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
 import { runCommands, type Step, type Plan, planSteps } from './steps.ts';
-import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import { exchangeText } from '../../lib/http/client.ts';
 

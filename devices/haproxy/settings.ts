@@ -36,8 +36,8 @@ interface HaproxyOptions {
   readonly members: number;
   /** Which interface of a pair's hosts gets the addresses. */
   readonly interface: string;
-  /** The number of the pair's VRRP router. */
-  readonly vrid: number;
+  /** The number of the pair's VRRP router; null for that of the first unit's address. */
+  readonly vrid: number | null;
   /** Addresses and CIDRs that may connect to the runtime interface. */
   readonly management: readonly string[];
   /** Members get a header of the PROXY protocol, version 2, in front of each connection. */
@@ -90,7 +90,7 @@ const usualOptions = {
   slots: '',
   members: '64',
   interface: 'eth0',
-  vrid: '51',
+  vrid: '',
   management: '0.0.0.0/0,::/0',
   proxyProtocol: 'off',
 };
@@ -109,7 +109,7 @@ function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
     slots: readSlots(refuse, slots),
     members: readNumber(refuse, 'members', members, 4095),
     interface: link,
-    vrid: readNumber(refuse, 'vrid', vrid, 255),
+    vrid: 'vrid' in settings.options ? readNumber(refuse, 'vrid', vrid, 255) : null,
     management: management.split(',').map((text) => text.trim()),
     sendsProxy: proxyProtocol === 'v2',
   };
