@@ -59,11 +59,11 @@ interface Stray extends Pick<Entry, 'reference'> {
 }
 
 /** A unit at one moment. */
-export interface UnitContent extends Pick<DeviceSettings, 'identity'> {
+export interface UnitContent extends Reader {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
-  /** By cluster: `kept` where it has had all of that since its start, `lacking` where the other unit has more. */
+  /** By clusters as `nameCluster` writes them: `kept` where it has had all since its start, `lacking` where the other unit has more. */
   readonly clusterToState: ReadonlyMap<string, string>;
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
@@ -97,6 +97,7 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
   );
   const keyToSlot = frontendEntries.first;
   return {
+    cluster: reader.cluster,
     identity: reader.identity,
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
@@ -117,23 +118,51 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
 
 const contentOf = 'content_';
 
-/** Whether it has had all of a cluster since its start. */
-export function isKept({ clusterToState }: UnitContent, cluster: string): boolean {
-  return clusterToState.get(cluster) === 'kept';
+/** As a unit's flags name a cluster: names have no underscore. Earlier versions wrote the name alone, and any cluster of the name may be meant. */
+function nameCluster({ cluster, identity }: Reader): string {
+  return identity === undefined ? cluster : `${cluster}_${identity}`;
 }
 
-/** What says that a unit has all of a cluster. Then keepalived gives it the addresses, unless it lacks another cluster that other units have. */
-export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
-  const known = others.flatMap((other) =>
-    [...other.clusterToState.keys()].filter((one) => isKept(other, one)),
-  );
-  const lacking = known.filter((one) => one !== cluster && !content.clusterToState.has(one));
-  const verb = content.clusterToState.has(cluster) ? 'set' : 'add';
+function listFormer({ cluster, identity, clusterToState }: UnitContent): string[] {
+  return identity !== undefined && clusterToState.has(cluster) ? [cluster] : [];
+}
+
+/** Whether it is a flag of this cluster, or of its name where its identity is not known. */
+function isOwn(flag: string, { cluster, identity }: Reader): boolean {
+  const [name, written] = flag.split('_');
+  return name === cluster && !isOtherCluster(written, identity);
+}
+
+/** Whether it has had all of the cluster since its start. */
+export function isKept(content: UnitContent): boolean {
+  const own = [...content.clusterToState].filter(([flag]) => isOwn(flag, content));
+  const isSaid = own.length > 0 && own.every(([, state]) => state === 'kept');
+  return isSaid && listFormer(content).length === 0;
+}
+
+/**
+ * What says that a unit has all of the cluster, as far as it does not say so. Then keepalived gives it the addresses, unless it lacks another
+ * cluster that other units have. What it lacks and no unit has is forgotten: a cluster that is gone fills none.
+ */
+export function planKept(content: UnitContent, others: readonly UnitContent[]): string[] {
+  const { clusterToState } = content;
+  const own = nameCluster(content);
+  const kept = others.flatMap((other) => listFlags(other, 'kept'));
+  const isLost = (flag: string) => others.length > 0 && flag !== own && !kept.includes(flag);
+  const over = new Set([...listFormer(content), ...listFlags(content, 'lacking').filter(isLost)]);
+  const dropped = [...over].map((flag) => `del map ${maps.role} ${contentOf}${flag}`);
+  if (isKept(content)) return dropped;
+  const lacking = kept.filter((flag) => !isOwn(flag, content) && !clusterToState.has(flag));
   return [
-    ...lacking.map((one) => `add map ${maps.role} ${contentOf}${one} lacking`),
-    `${verb} map ${maps.role} ${contentOf}${cluster} kept`,
+    ...dropped,
+    ...lacking.map((flag) => `add map ${maps.role} ${contentOf}${flag} lacking`),
+    `${clusterToState.has(own) ? 'set' : 'add'} map ${maps.role} ${contentOf}${own} kept`,
     `set map ${maps.role} content kept`,
   ];
+}
+
+function listFlags({ clusterToState }: UnitContent, state: 'kept' | 'lacking'): string[] {
+  return [...clusterToState].filter(([, one]) => one === state).map(([flag]) => flag);
 }
 
 interface Entry {

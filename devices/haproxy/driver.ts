@@ -26,7 +26,7 @@ import {
   askContent,
   readContent,
   isKept,
-  formatKept,
+  planKept,
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
 import { runCommands, type Step, type Plan, planSteps } from './steps.ts';
@@ -271,7 +271,7 @@ class SnapshotUnit implements PairUnit {
 
   /** Whether it has had all of the cluster since it started. */
   get isKept(): boolean {
-    return isKept(this.content, this.#snapshot.settings.cluster);
+    return isKept(this.content);
   }
 
   /** Without members that drain: open connections are at the unit that took them. */
@@ -436,8 +436,8 @@ class Snapshot {
   /** It has all that it is to have. Only who knows of all that there is says so to the unit. */
   async #keep(unit: SnapshotUnit, { isWhole }: Aim): Promise<Progress> {
     const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
-    if (isWhole && !unit.isKept)
-      await unit.send(formatKept(unit.content, this.#how.settings.cluster, others), []);
+    const commands = isWhole ? planKept(unit.content, others) : [];
+    if (commands.length > 0) await unit.send(commands, []);
     return { result: 'done', unit: unit.unit };
   }
 }
