@@ -264,12 +264,12 @@ export function isFree({ address, port }: Pick<Server, 'address' | 'port'>): boo
 
 /** Why the unit does not listen there; null where it does. */
 export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer): string | null {
+  const remedy = 'has it, print and install its files again';
   const address = wanted.addresses.find((one) => !addresses.some((range) => contains(range, one)));
-  if (address !== undefined) return `it does not listen at ${address.text}: spec.addresses lacks it`;
-  const listener = wanted.listeners.find(
-    ({ port }) => !ports.some(({ first, last }) => first <= port && port <= last),
-  );
-  return listener === undefined ? null : `it does not listen at port ${listener.port}: option ports lacks it`;
+  if (address !== undefined) return `it does not listen at ${address.text}: if spec.addresses ${remedy}`;
+  const isHeard = (port: number) => ports.some(({ first, last }) => first <= port && port <= last);
+  const port = wanted.listeners.map((listener) => listener.port).find((one) => !isHeard(one));
+  return port === undefined ? null : `it does not listen at port ${port}: if the option ports ${remedy}`;
 }
 
 /** The slot of each port of a balancer, of those that fit: that which gets connections, where there are two. */

@@ -158,7 +158,7 @@ describe('a change', () => {
     await ensure([one, two]);
     const { other, theirs } = toOther(world, two);
     expect(await other.ensure({ ...theirs, addresses: world.sites.ipv4.slice(0, 1) }, signal)).toMatchObject(
-      failed('_prod_shop_web_'),
+      failed('for the cluster prod'),
     );
     const before = await unit.listObjects();
     await unit.ask(
