@@ -58,13 +58,24 @@ interface Stray extends Pick<Entry, 'reference'> {
   readonly map: string;
 }
 
+/** What a unit says of a cluster. */
+interface Flag {
+  /** As `nameCluster` writes it. */
+  readonly key: string;
+  /** `kept` where the unit has had all of it since its start, `lacking` where the other unit has more. */
+  readonly state: string;
+  /** A former one has the cluster's name alone, which another cluster may have, too: it says nothing of this one. */
+  readonly whose: 'own' | 'former' | 'other';
+}
+
 /** A unit at one moment. */
-export interface UnitContent extends Reader {
+export interface UnitContent extends Pick<DeviceSettings, 'identity'> {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
-  /** By clusters as `nameCluster` writes them: `kept` where it has had all since its start, `lacking` where the other unit has more. */
-  readonly clusterToState: ReadonlyMap<string, string>;
+  /** The key of this cluster's flag. */
+  readonly ownFlag: string;
+  readonly flags: readonly Flag[];
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
   readonly slotToOwner: ReadonlyMap<string, Owner>;
@@ -88,7 +99,7 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 export function readContent(unit: string, answers: readonly string[], reader: Reader): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
   const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
-  const states = [...fields].filter(([key]) => key.startsWith(contentOf));
+  const flags = [...fields].filter(([key]) => key.startsWith(contentOf));
   const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
   const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
   const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
@@ -97,11 +108,11 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
   );
   const keyToSlot = frontendEntries.first;
   return {
-    cluster: reader.cluster,
     identity: reader.identity,
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
-    clusterToState: new Map(states.map(([key, value]) => [key.slice(contentOf.length), value])),
+    ownFlag: nameCluster(reader),
+    flags: flags.map(([key, state]) => readFlag(key.slice(contentOf.length), state, reader)),
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
@@ -118,26 +129,22 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
 
 const contentOf = 'content_';
 
-/** As a unit's flags name a cluster: names have no underscore. Earlier versions wrote the name alone, and any cluster of the name may be meant. */
+/** Names have no underscore. Earlier versions wrote the name alone. */
 function nameCluster({ cluster, identity }: Reader): string {
   return identity === undefined ? cluster : `${cluster}_${identity}`;
 }
 
-function listFormer({ cluster, identity, clusterToState }: UnitContent): string[] {
-  return identity !== undefined && clusterToState.has(cluster) ? [cluster] : [];
-}
-
-/** Whether it is a flag of this cluster, or of its name where its identity is not known. */
-function isOwn(flag: string, { cluster, identity }: Reader): boolean {
-  const [name, written] = flag.split('_');
-  return name === cluster && !isOtherCluster(written, identity);
+function readFlag(key: string, state: string, { cluster, identity }: Reader): Flag {
+  const [name, written] = key.split('_');
+  const isOther = name !== cluster || isOtherCluster(written, identity);
+  const isFormer = written === undefined && identity !== undefined;
+  return { key, state, whose: isOther ? 'other' : isFormer ? 'former' : 'own' };
 }
 
 /** Whether it has had all of the cluster since its start. */
-export function isKept(content: UnitContent): boolean {
-  const own = [...content.clusterToState].filter(([flag]) => isOwn(flag, content));
-  const isSaid = own.length > 0 && own.every(([, state]) => state === 'kept');
-  return isSaid && listFormer(content).length === 0;
+export function isKept({ flags }: UnitContent): boolean {
+  const named = flags.filter(({ whose }) => whose !== 'other');
+  return named.length > 0 && named.every(({ whose, state }) => whose === 'own' && state === 'kept');
 }
 
 /**
@@ -145,24 +152,22 @@ export function isKept(content: UnitContent): boolean {
  * cluster that other units have. What it lacks and no unit has is forgotten: a cluster that is gone fills none.
  */
 export function planKept(content: UnitContent, others: readonly UnitContent[]): string[] {
-  const { clusterToState } = content;
-  const own = nameCluster(content);
-  const kept = others.flatMap((other) => listFlags(other, 'kept'));
-  const isLost = (flag: string) => others.length > 0 && flag !== own && !kept.includes(flag);
-  const over = new Set([...listFormer(content), ...listFlags(content, 'lacking').filter(isLost)]);
-  const dropped = [...over].map((flag) => `del map ${maps.role} ${contentOf}${flag}`);
+  const { flags, ownFlag } = content;
+  const elsewhere = others.flatMap((other) => other.flags);
+  const known = elsewhere.filter(({ whose, state }) => whose === 'other' && state === 'kept');
+  const isMissing = (key: string, all: readonly Flag[]) => all.every((one) => one.key !== key);
+  const isLost = ({ key, state, whose }: Flag) =>
+    whose === 'other' && state === 'lacking' && others.length > 0 && isMissing(key, known);
+  const over = flags.filter((flag) => flag.whose === 'former' || isLost(flag));
+  const dropped = over.map(({ key }) => `del map ${maps.role} ${contentOf}${key}`);
   if (isKept(content)) return dropped;
-  const lacking = kept.filter((flag) => !isOwn(flag, content) && !clusterToState.has(flag));
+  const lacking = known.filter(({ key }) => isMissing(key, flags));
   return [
     ...dropped,
-    ...lacking.map((flag) => `add map ${maps.role} ${contentOf}${flag} lacking`),
-    `${clusterToState.has(own) ? 'set' : 'add'} map ${maps.role} ${contentOf}${own} kept`,
+    ...lacking.map(({ key }) => `add map ${maps.role} ${contentOf}${key} lacking`),
+    `${isMissing(ownFlag, flags) ? 'add' : 'set'} map ${maps.role} ${contentOf}${ownFlag} kept`,
     `set map ${maps.role} content kept`,
   ];
-}
-
-function listFlags({ clusterToState }: UnitContent, state: 'kept' | 'lacking'): string[] {
-  return [...clusterToState].filter(([, one]) => one === state).map(([flag]) => flag);
 }
 
 interface Entry {
