@@ -128,16 +128,9 @@ export class HaproxyWorld {
       member,
       isOpen: async () => {
         if (socket.destroyed) return false;
-        const echo = new Promise<boolean>((resolve) => {
-          socket.once('data', () => {
-            resolve(true);
-          });
-          socket.once('close', () => {
-            resolve(false);
-          });
-        });
+        const echo = receive(socket);
         socket.write('are you there?');
-        return await echo;
+        return (await echo).length > 0;
       },
       close: () => {
         socket.destroy();
@@ -158,7 +151,11 @@ export class HaproxyWorld {
       this.#sockets.add(socket);
       socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
       if (this.settings.options['proxyProtocol'] === 'v2') {
-        void this.#answerClient(socket);
+        void receive(socket).then((head) => {
+          const client = readProxyHeader(head);
+          this.clients.add(client);
+          socket.write(client);
+        });
         return;
       }
       const { localAddress = '', localPort = 0 } = socket;
@@ -172,34 +169,21 @@ export class HaproxyWorld {
     return name;
   }
 
-  /** Tells the client who it is, by the header in front of the connection. */
-  async #answerClient(socket: Socket): Promise<void> {
-    const head = new Promise<Buffer>((resolve) => {
-      socket.once('data', resolve).once('close', () => {
-        resolve(Buffer.alloc(0));
-      });
-    });
-    const client = readProxyHeader(await head);
-    this.clients.add(client);
-    socket.write(client);
-  }
-
   async #connect(host: string, port: number, localAddress: string): Promise<Connection> {
     const socket = connect({ host, port, localAddress });
     this.#sockets.add(socket);
-    const answer = await new Promise<string>((resolve) => {
-      socket.once('data', (part: Buffer) => {
-        resolve(part.toString());
-      });
-      socket
-        .on('error', () => undefined)
-        .on('close', () => {
-          this.#sockets.delete(socket);
-          resolve('none');
-        });
-    });
-    return { socket, answer };
+    socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+    return { socket, answer: (await receive(socket)).toString() || 'none' };
   }
+}
+
+/** What comes first; nothing where the socket closes before. */
+async function receive(socket: Socket): Promise<Buffer> {
+  return await new Promise((resolve) => {
+    socket.once('data', resolve).once('close', () => {
+      resolve(Buffer.alloc(0));
+    });
+  });
 }
 
 interface Connection {

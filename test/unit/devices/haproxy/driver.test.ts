@@ -187,7 +187,50 @@ describe('what a unit has', () => {
   });
 });
 
+describe('a change', () => {
+  test.each([1, 2] as const)('costs two calls at each of %j units, and none twice', async (count) => {
+    const { calls, ensure, confirm } = start(count);
+    await confirm([]);
+    calls.splice(0);
+    await ensure(1);
+    await ensure(1, ['10.1.0.2:80']);
+    await ensure(1, ['10.1.0.2:80']);
+    const [read, write] = ['read', 'write'].map((word) => Array<string>(count).fill(word));
+    // Of a new listener each unit's slot is claimed first.
+    const expected = [read, write, write, read, write, read].flat();
+    expect(calls.map((call) => call.split(' ')[0])).toEqual(expected);
+  });
+
+  test.each([
+    ['UDP', { listeners: [toListener('udp 80', [])] }],
+    ['a port that no unit has', { listeners: [toListener('tcp 0', [])] }],
+    ['an address that no unit has', { addresses: [toAddress('10.8.0.1')] }],
+    ['an affinity of years', { affinityS: 100_000_000 }],
+  ])('to %s is refused, and changes nothing', async (_what, parts) => {
+    const { unit, driver } = start(1);
+    const wanted = toBalancer([], { addresses: [toAddress('10.9.0.1')], ...parts });
+    expect(await driver.ensure(wanted, signal)).toMatchObject({ result: 'refused' });
+    await expect(driver.plan(wanted, signal)).rejects.toMatchObject({ kind: 'refused' });
+    expect(unit.writes).toBe(0);
+  });
+});
+
 describe('a pair', () => {
+  test('whose standby was silent is changed without it, and its next change fills it', async () => {
+    const { unit, other, hostToUnit, ensure, confirm, state } = start(2);
+    await confirm([]);
+    await ensure(1);
+    expect(other.listServers()).toEqual(unit.listServers());
+    hostToUnit.delete('10.0.0.12');
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    expect(await state()).toEqual(['active true', 'unresponsive null']);
+    hostToUnit.set('10.0.0.12', other);
+    expect(await state()).toEqual(['active true', 'standby false']);
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    expect(other.listServers()).toEqual(['10.1.0.2:80=1']);
+    expect(await state()).toEqual(['active true', 'standby true']);
+  });
+
   test('of which both units are active is followed on both, each as it is', async () => {
     const { unit, other, driver, ensure, confirm, state } = start(2);
     await ensure(1);
