@@ -54,8 +54,9 @@ export interface Server {
 }
 
 /** An additional entry with the key of another one. */
-interface Stray extends Pick<Entry, 'reference'> {
+interface Stray {
   readonly map: string;
+  readonly reference: string;
 }
 
 /** What a unit says of a cluster. */
@@ -98,15 +99,12 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 /** @throws DeviceError nonsense where a unit has another configuration. */
 export function readContent(unit: string, answers: readonly string[], reader: Reader): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
-  const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
+  const { keyToValue: fields } = readMap(unit, maps.role, role);
   const flags = [...fields].filter(([key]) => key.startsWith(contentOf));
-  const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
-  const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
-  const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
-  const slotToOwner = new Map(
-    [...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value, reader)]),
-  );
-  const keyToSlot = frontendEntries.first;
+  const { keyToValue: limit } = readMap(unit, maps.limits, limits);
+  const { keyToValue: slotToText, strays: ownerStrays } = readMap(unit, maps.owners, owners);
+  const { keyToValue: keyToSlot, strays: keyStrays } = readMap(unit, maps.frontends, frontends);
+  const slotToOwner = new Map([...slotToText].map(([slot, value]) => [slot, readOwner(value, reader)]));
   return {
     identity: reader.identity,
     role: fields.get('role') ?? '',
@@ -122,7 +120,7 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
     markToSlots: Map.groupBy(slotToOwner.keys(), (slot) => slotToOwner.get(slot)?.mark ?? ''),
     keyToSlot,
     slotToKeys: Map.groupBy(keyToSlot.keys(), (key) => keyToSlot.get(key) ?? ''),
-    strays: [...ownerEntries.strays, ...frontendEntries.strays],
+    strays: [...ownerStrays, ...keyStrays],
     slotToServers: readServers(servers),
   };
 }
@@ -170,32 +168,18 @@ export function planKept(content: UnitContent, others: readonly UnitContent[]): 
   ];
 }
 
-interface Entry {
-  readonly reference: string;
-  readonly key: string;
-  readonly value: string;
-}
-
-function readEntries(unit: string, text: string): readonly Entry[] {
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
-      if (reference !== '') return { reference, key, value };
-      const remedy = `configure it with vipnat device configuration (${line.slice(0, 100)})`;
-      throw new DeviceError('nonsense', `${unit} lacks a map of vipnat: ${remedy}`);
-    });
-}
-
-function takeFirst(entries: readonly Entry[], map: string) {
-  const first = new Map<string, string>();
+/** Of several entries of a key the first counts, and the others are strays. */
+function readMap(unit: string, map: string, text: string) {
+  const keyToValue = new Map<string, string>();
   const strays: Stray[] = [];
-  for (const { reference, key, value } of entries) {
-    if (first.has(key)) strays.push({ map, reference });
-    else first.set(key, value);
+  for (const line of text.split('\n').filter((one) => one !== '')) {
+    const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
+    const remedy = `configure it with vipnat device configuration (${line.slice(0, 100)})`;
+    if (reference === '') throw new DeviceError('nonsense', `${unit} lacks a map of vipnat: ${remedy}`);
+    if (keyToValue.has(key)) strays.push({ map, reference });
+    else keyToValue.set(key, value);
   }
-  return { first, strays };
+  return { keyToValue, strays };
 }
 
 function readList(text = ''): readonly string[] {
