@@ -256,8 +256,8 @@ export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer)
   const remedy = 'has it, print and install its files again';
   const address = wanted.addresses.find((one) => !addresses.some((range) => contains(range, one)));
   if (address !== undefined) return `it does not listen at ${address.text}: if spec.addresses ${remedy}`;
-  const isHeard = (port: number) => ports.some(({ first, last }) => first <= port && port <= last);
-  const port = wanted.listeners.map((listener) => listener.port).find((one) => !isHeard(one));
+  const isOpen = (port: number) => ports.some(({ first, last }) => first <= port && port <= last);
+  const port = wanted.listeners.map((listener) => listener.port).find((one) => !isOpen(one));
   return port === undefined ? null : `it does not listen at port ${port}: if the option ports ${remedy}`;
 }
 
