@@ -118,6 +118,20 @@ export function formatMember({ address, port }: Pick<Member, 'address' | 'port'>
   return address.family === 'ipv6' ? `[${address.text}]:${port}` : `${address.text}:${port}`;
 }
 
+/** A balancer as lines, which are the same for all that mean the same. */
+export function describeBalancer({ id, addresses, listeners, method, affinityS }: Balancer): string[] {
+  const name = `${id.cluster}/${id.namespace}/${id.name}/${id.uid}`;
+  const affinity = affinityS === null ? 'no affinity' : `affinity of ${affinityS} s`;
+  return [
+    `${name} ${method}, ${affinity}`,
+    ...addresses.map(({ text }) => `${name} at ${text}`),
+    ...listeners.flatMap(({ protocol, port, members }) => {
+      const place = `${name} ${protocol}/${port}`;
+      return [place, ...members.map((one) => `${place} to ${formatMember(one)} weight ${one.weight}`)];
+    }),
+  ].sort();
+}
+
 /** Open connections by member, as `formatMember` writes it: of one member there may be several counts. */
 export function sumSessions(counts: Iterable<readonly [Member, number]>): ReadonlyMap<string, number> {
   const memberToSessions = new Map<string, number>();

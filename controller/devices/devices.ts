@@ -70,10 +70,10 @@ function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevi
   return oldest < rank(device) ? oldest.slice(oldest.indexOf(' ') + 1) : null;
 }
 
-/** `https://LB1/` and `lb1:443` are one. */
+/** `https://LB1/`, `lb1:443` and `lb1:9443` are one: a unit without a port has one of these, by its driver. */
 function toPlainUnit(unit: string): string {
-  const [, host = ''] = /^(?:[a-z]+:\/\/)?([^/]*?)(?::443)?(?:\/|$)/.exec(unit.toLowerCase()) ?? [];
-  return host;
+  const url = URL.parse(unit.includes('://') ? unit : `https://${unit}`);
+  return (url?.host ?? unit).replace(/:9?443$/, '');
 }
 
 /** What no other cluster has, by the uid of the namespace that each one has; undefined where that is not there. */

@@ -3,7 +3,7 @@ import {
   type Balancer,
   type Listener,
   type Member,
-  formatMember,
+  describeBalancer,
   type Owned,
   type DriverContext,
   type LoadBalancerDriver,
@@ -45,20 +45,6 @@ export function findUnmet(needs: readonly Need[], { capabilities, actions, shape
     ...{ 'two methods': capabilities.methods.length > 1, 'IPv6 addresses': shapes.sites.ipv6.length > 0 },
   };
   return needs.filter((need) => met[need] === undefined || met[need] === false);
-}
-
-/** A balancer as lines, which are the same for all that mean the same. */
-export function describeBalancer({ id, addresses, listeners, method, affinityS }: Balancer): string[] {
-  const name = `${id.cluster}/${id.namespace}/${id.name}/${id.uid}`;
-  const affinity = affinityS === null ? 'no affinity' : `affinity of ${affinityS} s`;
-  return [
-    `${name} ${method}, ${affinity}`,
-    ...addresses.map(({ text }) => `${name} at ${text}`),
-    ...listeners.flatMap(({ protocol, port, members }) => {
-      const place = `${name} ${protocol}/${port}`;
-      return [place, ...members.map((one) => `${place} to ${formatMember(one)} weight ${one.weight}`)];
-    }),
-  ].sort();
 }
 
 /** How what a device has differs from what was wanted: one sentence; null where it does not. */

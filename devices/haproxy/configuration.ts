@@ -28,6 +28,7 @@ import {
 import { maps, formatScript, freePlace } from './content.ts';
 import { createHash } from 'node:crypto';
 import { listAnnouncementLines } from '../../lib/keepalived/write.ts';
+import { findVrid } from '../../lib/keepalived/read.ts';
 
 type UnitFile = Readonly<ReturnType<typeof toFile>>;
 
@@ -75,7 +76,8 @@ export function configureUnit(
   if (other === undefined) return files;
   const pair = [unit, other] as const;
   const inOrder = announceFirst(refuse, pair, listAddresses(ranges));
-  const keepalived = formatKeepalived(read.options, pair, inOrder, folders);
+  const router = { ...read.options, vrid: chooseVrid(refuse, read) };
+  const keepalived = formatKeepalived(router, pair, inOrder, folders);
   return [...files, toFile('/etc/keepalived/keepalived.conf', keepalived)];
 }
 
@@ -175,7 +177,7 @@ backend vipnat_limits
 # One for each time that a client can stay with its member.
 ${affinityTimesS.map((time) => `backend vipnat_affinity_${time}\n    stick-table type string len 80 size 100k expire ${time}s\n`).join('\n')}
 # The slots: each listener of a balancer gets one of its method. Servers without a member are off.
-${methods.flatMap((method) => Array.from({ length: options.slots[method] }, (_, slot) => formatSlot(method, slot + 1, options.members))).join('\n')}
+${methods.flatMap((method) => Array.from({ length: options.slots[method] }, (_, slot) => formatSlot(method, slot + 1, options))).join('\n')}
 `;
 }
 
@@ -213,7 +215,7 @@ const methodToLines: Readonly<Record<DeviceMethod, readonly string[]>> = {
   hash: ['balance source', 'hash-type consistent'],
 };
 
-function formatSlot(method: DeviceMethod, number: number, members: number): string {
+function formatSlot(method: DeviceMethod, number: number, options: HaproxySettings['options']): string {
   const name = `vipnat_${method}_${number}`;
   const sticks = affinityTimesS.map((time, at) => {
     const least = (affinityTimesS[at - 1] ?? 0) + 1;
@@ -225,9 +227,10 @@ function formatSlot(method: DeviceMethod, number: number, members: number): stri
     `backend ${name}`,
     ...methodToLines[method],
     ...sticks,
-    'default-server check inter 2s fall 2 rise 1',
+    // A member that waits for the header would take a check without it for a broken connection.
+    `default-server check inter 2s fall 2 rise 1${options.sendsProxy ? ' send-proxy-v2 check-send-proxy' : ''}`,
     // A saved address comes back only to a server that has a name instead of one.
-    `server-template s ${members} free.invalid:${port} init-addr last,${address} disabled`,
+    `server-template s ${options.members} free.invalid:${port} init-addr last,${address} disabled`,
     '',
   ]
     .join('\n    ')
@@ -267,8 +270,16 @@ WantedBy=multi-user.target
 `;
 }
 
+/** The same for both units. An address of a unit stays when `spec.addresses` change: of two numbers, both units would have all addresses. */
+function chooseVrid(refuse: Refuse, { options, units: [first] }: HaproxySettings): number {
+  const address = parseAddress(first?.host ?? '');
+  const vrid = options.vrid ?? (address === null ? null : findVrid(address));
+  if (vrid !== null) return vrid;
+  throw refuse(`the last byte of the unit ${address?.text} plus one is 256: set the option vrid`);
+}
+
 function formatKeepalived(
-  options: HaproxySettings['options'],
+  options: Readonly<{ interface: string; vrid: number }>,
   [unit, other]: Pair,
   [announced = '', ...rest]: readonly string[],
   folders: UnitFolders,

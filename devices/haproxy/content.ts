@@ -54,8 +54,19 @@ export interface Server {
 }
 
 /** An additional entry with the key of another one. */
-interface Stray extends Pick<Entry, 'reference'> {
+interface Stray {
   readonly map: string;
+  readonly reference: string;
+}
+
+/** What a unit says of a cluster. */
+interface Flag {
+  /** As `nameCluster` writes it. */
+  readonly key: string;
+  /** `kept` where the unit has had all of it since its start, `lacking` where the other unit has more. */
+  readonly state: string;
+  /** A former one has the cluster's name alone, which another cluster may have, too: it says nothing of this one. */
+  readonly whose: 'own' | 'former' | 'other';
 }
 
 /** A unit at one moment. */
@@ -63,8 +74,9 @@ export interface UnitContent extends Pick<DeviceSettings, 'identity'> {
   readonly role: string;
   /** It saves what it has, and starts again then: what is written now may be lost. */
   readonly isSaving: boolean;
-  /** By cluster: `kept` where it has had all of that since its start, `lacking` where the other unit has more. */
-  readonly clusterToState: ReadonlyMap<string, string>;
+  /** The key of this cluster's flag. */
+  readonly ownFlag: string;
+  readonly flags: readonly Flag[];
   readonly addresses: readonly AddressRange[];
   readonly ports: readonly PortRange[];
   readonly slotToOwner: ReadonlyMap<string, Owner>;
@@ -87,20 +99,18 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 /** @throws DeviceError nonsense where a unit has another configuration. */
 export function readContent(unit: string, answers: readonly string[], reader: Reader): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
-  const fields = new Map(readEntries(unit, role).map(({ key, value }) => [key, value]));
-  const states = [...fields].filter(([key]) => key.startsWith(contentOf));
-  const limit = new Map(readEntries(unit, limits).map(({ key, value }) => [key, value]));
-  const ownerEntries = takeFirst(readEntries(unit, owners), maps.owners);
-  const frontendEntries = takeFirst(readEntries(unit, frontends), maps.frontends);
-  const slotToOwner = new Map(
-    [...ownerEntries.first].map(([slot, value]) => [slot, readOwner(value, reader)]),
-  );
-  const keyToSlot = frontendEntries.first;
+  const { keyToValue: fields } = readMap(unit, maps.role, role);
+  const flags = [...fields].filter(([key]) => key.startsWith(contentOf));
+  const { keyToValue: limit } = readMap(unit, maps.limits, limits);
+  const { keyToValue: slotToText, strays: ownerStrays } = readMap(unit, maps.owners, owners);
+  const { keyToValue: keyToSlot, strays: keyStrays } = readMap(unit, maps.frontends, frontends);
+  const slotToOwner = new Map([...slotToText].map(([slot, value]) => [slot, readOwner(value, reader)]));
   return {
     identity: reader.identity,
     role: fields.get('role') ?? '',
     isSaving: fields.get('saving') === 'yes',
-    clusterToState: new Map(states.map(([key, value]) => [key.slice(contentOf.length), value])),
+    ownFlag: nameCluster(reader),
+    flags: flags.map(([key, state]) => readFlag(key.slice(contentOf.length), state, reader)),
     addresses: readList(limit.get('addresses')).flatMap((text) => parseRange(text) ?? []),
     ports: readList(limit.get('ports')).map((text) => {
       const [first = Number.NaN, last = first] = text.split('-').map(Number);
@@ -110,58 +120,66 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
     markToSlots: Map.groupBy(slotToOwner.keys(), (slot) => slotToOwner.get(slot)?.mark ?? ''),
     keyToSlot,
     slotToKeys: Map.groupBy(keyToSlot.keys(), (key) => keyToSlot.get(key) ?? ''),
-    strays: [...ownerEntries.strays, ...frontendEntries.strays],
+    strays: [...ownerStrays, ...keyStrays],
     slotToServers: readServers(servers),
   };
 }
 
 const contentOf = 'content_';
 
-/** Whether it has had all of a cluster since its start. */
-export function isKept({ clusterToState }: UnitContent, cluster: string): boolean {
-  return clusterToState.get(cluster) === 'kept';
+/** Names have no underscore. Earlier versions wrote the name alone. */
+function nameCluster({ cluster, identity }: Reader): string {
+  return identity === undefined ? cluster : `${cluster}_${identity}`;
 }
 
-/** What says that a unit has all of a cluster. Then keepalived gives it the addresses, unless it lacks another cluster that other units have. */
-export function formatKept(content: UnitContent, cluster: string, others: readonly UnitContent[]): string[] {
-  const known = others.flatMap((other) =>
-    [...other.clusterToState.keys()].filter((one) => isKept(other, one)),
-  );
-  const lacking = known.filter((one) => one !== cluster && !content.clusterToState.has(one));
-  const verb = content.clusterToState.has(cluster) ? 'set' : 'add';
+function readFlag(key: string, state: string, { cluster, identity }: Reader): Flag {
+  const [name, written] = key.split('_');
+  const isOther = name !== cluster || isOtherCluster(written, identity);
+  const isFormer = written === undefined && identity !== undefined;
+  return { key, state, whose: isOther ? 'other' : isFormer ? 'former' : 'own' };
+}
+
+/** Whether it has had all of the cluster since its start. */
+export function isKept({ flags }: UnitContent): boolean {
+  const named = flags.filter(({ whose }) => whose !== 'other');
+  return named.length > 0 && named.every(({ whose, state }) => whose === 'own' && state === 'kept');
+}
+
+/**
+ * What says that a unit has all of the cluster, as far as it does not say so. Then keepalived gives it the addresses, unless it lacks another
+ * cluster that other units have. What it lacks and no unit has is forgotten: a cluster that is gone fills none.
+ */
+export function planKept(content: UnitContent, others: readonly UnitContent[]): string[] {
+  const { flags, ownFlag } = content;
+  const elsewhere = others.flatMap((other) => other.flags);
+  const known = elsewhere.filter(({ whose, state }) => whose === 'other' && state === 'kept');
+  const isMissing = (key: string, all: readonly Flag[]) => all.every((one) => one.key !== key);
+  const isLost = ({ key, state, whose }: Flag) =>
+    whose === 'other' && state === 'lacking' && others.length > 0 && isMissing(key, known);
+  const over = flags.filter((flag) => flag.whose === 'former' || isLost(flag));
+  const dropped = over.map(({ key }) => `del map ${maps.role} ${contentOf}${key}`);
+  if (isKept(content)) return dropped;
+  const lacking = known.filter(({ key }) => isMissing(key, flags));
   return [
-    ...lacking.map((one) => `add map ${maps.role} ${contentOf}${one} lacking`),
-    `${verb} map ${maps.role} ${contentOf}${cluster} kept`,
+    ...dropped,
+    ...lacking.map(({ key }) => `add map ${maps.role} ${contentOf}${key} lacking`),
+    `${isMissing(ownFlag, flags) ? 'add' : 'set'} map ${maps.role} ${contentOf}${ownFlag} kept`,
     `set map ${maps.role} content kept`,
   ];
 }
 
-interface Entry {
-  readonly reference: string;
-  readonly key: string;
-  readonly value: string;
-}
-
-function readEntries(unit: string, text: string): readonly Entry[] {
-  return text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
-      if (reference !== '') return { reference, key, value };
-      const remedy = `configure it with vipnat device configuration (${line.slice(0, 100)})`;
-      throw new DeviceError('nonsense', `${unit} lacks a map of vipnat: ${remedy}`);
-    });
-}
-
-function takeFirst(entries: readonly Entry[], map: string) {
-  const first = new Map<string, string>();
+/** Of several entries of a key the first counts, and the others are strays. */
+function readMap(unit: string, map: string, text: string) {
+  const keyToValue = new Map<string, string>();
   const strays: Stray[] = [];
-  for (const { reference, key, value } of entries) {
-    if (first.has(key)) strays.push({ map, reference });
-    else first.set(key, value);
+  for (const line of text.split('\n').filter((one) => one !== '')) {
+    const [, reference = '', key = '', value = ''] = /^(0x[0-9a-f]+) (\S+) (.*)$/.exec(line) ?? [];
+    const remedy = `configure it with vipnat device configuration (${line.slice(0, 100)})`;
+    if (reference === '') throw new DeviceError('nonsense', `${unit} lacks a map of vipnat: ${remedy}`);
+    if (keyToValue.has(key)) strays.push({ map, reference });
+    else keyToValue.set(key, value);
   }
-  return { first, strays };
+  return { keyToValue, strays };
 }
 
 function readList(text = ''): readonly string[] {
@@ -235,12 +253,12 @@ export function isFree({ address, port }: Pick<Server, 'address' | 'port'>): boo
 
 /** Why the unit does not listen there; null where it does. */
 export function findUnheard({ addresses, ports }: UnitContent, wanted: Balancer): string | null {
+  const remedy = 'has it, print and install its files again';
   const address = wanted.addresses.find((one) => !addresses.some((range) => contains(range, one)));
-  if (address !== undefined) return `it does not listen at ${address.text}: spec.addresses lacks it`;
-  const listener = wanted.listeners.find(
-    ({ port }) => !ports.some(({ first, last }) => first <= port && port <= last),
-  );
-  return listener === undefined ? null : `it does not listen at port ${listener.port}: option ports lacks it`;
+  if (address !== undefined) return `it does not listen at ${address.text}: if spec.addresses ${remedy}`;
+  const isOpen = (port: number) => ports.some(({ first, last }) => first <= port && port <= last);
+  const port = wanted.listeners.map((listener) => listener.port).find((one) => !isOpen(one));
+  return port === undefined ? null : `it does not listen at port ${port}: if the option ports ${remedy}`;
 }
 
 /** The slot of each port of a balancer, of those that fit: that which gets connections, where there are two. */

@@ -15,6 +15,7 @@ import {
   type DeviceState,
   formatMark,
   parseMark,
+  describeBalancer,
 } from '../driver.ts';
 import { readSettings, type HaproxyAddress, type HaproxySettings, affinityTimesS } from './settings.ts';
 import {
@@ -25,11 +26,10 @@ import {
   askContent,
   readContent,
   isKept,
-  formatKept,
+  planKept,
 } from './content.ts';
 import { type PairUnit, type UnitRole, DevicePair, maxStarts } from '../pair.ts';
 import { runCommands, type Step, type Plan, planSteps } from './steps.ts';
-import { describeBalancer } from '../conformance/bench.ts';
 import { toPrintableLine } from '../../lib/text.ts';
 import { exchangeText } from '../../lib/http/client.ts';
 
@@ -166,7 +166,7 @@ class HaproxyDriver implements LoadBalancerDriver {
         const unit = snapshot.units[at];
         if (active === undefined || unit?.hasAnswered !== true) return state;
         const problem = unit === active ? '' : snapshot.compare(unit, active);
-        if (problem === '' && !unit.isKept)
+        if (problem === '' && !isKept(unit.content))
           return { ...state, isInSync: null, why: 'since it started, not all Services have been compared' };
         return { ...state, isInSync: problem === '', why: state.why === '' ? problem : state.why };
       }),
@@ -269,11 +269,6 @@ class SnapshotUnit implements PairUnit {
     return new Map([...all].filter(([mark, { id }]) => mark === formatMark(id)));
   }
 
-  /** Whether it has had all of the cluster since it started. */
-  get isKept(): boolean {
-    return isKept(this.content, this.#snapshot.settings.cluster);
-  }
-
   /** Without members that drain: open connections are at the unit that took them. */
   describe(): ReadonlySet<string> {
     const isServing = (line: string) => !line.endsWith(' weight 0');
@@ -369,9 +364,9 @@ class Snapshot {
 
   /** What all units are to have when this balancer is as it is wanted; null for gone. */
   aim(active: SnapshotUnit, id: BalancerId, wanted: Balancer | null): Aim {
-    const whole = this.answering.filter(({ isKept }) => isKept);
+    const whole = this.answering.filter(({ content }) => isKept(content));
     // A unit that began empty knows less than one that did not. Where all did, each knows a part.
-    const others = active.isKept ? [] : whole.length > 0 ? whole : this.answering;
+    const others = isKept(active.content) ? [] : whole.length > 0 ? whole : this.answering;
     const base = new Map([...others.toReversed(), active].flatMap(({ balancers }) => [...balancers]));
     return { changes: [[formatMark(id), wanted]], base, active, isWhole: whole.length > 0 };
   }
@@ -394,7 +389,7 @@ class Snapshot {
 
   /** What is to be done at a unit. */
   planUnit(unit: SnapshotUnit, { changes, base, active, isWhole }: Aim): Plan {
-    const isOne = (unit === active || unit.role === 'active') && unit.isKept;
+    const isOne = (unit === active || unit.role === 'active') && isKept(unit.content);
     const superfluous = isWhole && !isOne ? [...unit.balancers.keys()] : [];
     const gone = superfluous.map((other) => [other, null] as const);
     return planSteps(unit.unit, unit.content, new Map([...gone, ...(isOne ? [] : base), ...changes]));
@@ -436,8 +431,8 @@ class Snapshot {
   /** It has all that it is to have. Only who knows of all that there is says so to the unit. */
   async #keep(unit: SnapshotUnit, { isWhole }: Aim): Promise<Progress> {
     const others = this.answering.filter((one) => one !== unit).map(({ content }) => content);
-    if (isWhole && !unit.isKept)
-      await unit.send(formatKept(unit.content, this.#how.settings.cluster, others), []);
+    const commands = isWhole ? planKept(unit.content, others) : [];
+    if (commands.length > 0) await unit.send(commands, []);
     return { result: 'done', unit: unit.unit };
   }
 }

@@ -36,10 +36,12 @@ interface HaproxyOptions {
   readonly members: number;
   /** Which interface of a pair's hosts gets the addresses. */
   readonly interface: string;
-  /** The number of the pair's VRRP router. */
-  readonly vrid: number;
+  /** The number of the pair's VRRP router; null for that of the first unit's address. */
+  readonly vrid: number | null;
   /** Addresses and CIDRs that may connect to the runtime interface. */
   readonly management: readonly string[];
+  /** Members get a header of the PROXY protocol, version 2, in front of each connection. */
+  readonly sendsProxy: boolean;
 }
 
 /** Both are included. */
@@ -82,27 +84,34 @@ function readUnit(refuse: Refuse, unit: string): HaproxyAddress {
   return { unit, host, port: url.port === '' ? usualPort : Number(url.port) };
 }
 
+/** As docs/device-haproxy.md says. */
+const usualOptions = {
+  ports: '80,443',
+  slots: '',
+  members: '64',
+  interface: 'eth0',
+  vrid: '',
+  management: '0.0.0.0/0,::/0',
+  proxyProtocol: 'off',
+};
+
 function readOptions(refuse: Refuse, settings: DeviceSettings): HaproxyOptions {
-  const {
-    ports = '80,443',
-    slots = '',
-    members = '64',
-    interface: link = 'eth0',
-    vrid = '51',
-    management = '0.0.0.0/0,::/0',
-    ...others
-  } = settings.options;
-  refuseUnknown(refuse, others, 'ports, slots, members, interface, vrid and management');
+  const all = { ...usualOptions, ...settings.options };
+  const { ports, slots, members, interface: link, vrid, management, proxyProtocol, ...others } = all;
+  refuseUnknown(refuse, others, Object.keys(usualOptions).join(', '));
   // More can be in a name, and would be something else in keepalived's file.
   if (!/^[\w.:-]{1,15}$/.test(link))
     throw refuse(`option interface is the name of an interface, not ${JSON.stringify(link)}`);
+  if (!['off', 'v2'].includes(proxyProtocol))
+    throw refuse(`option proxyProtocol is off or v2, not ${JSON.stringify(proxyProtocol)}`);
   const options = {
     ports: readPorts(refuse, ports),
     slots: readSlots(refuse, slots),
     members: readNumber(refuse, 'members', members, 4095),
     interface: link,
-    vrid: readNumber(refuse, 'vrid', vrid, 255),
+    vrid: 'vrid' in settings.options ? readNumber(refuse, 'vrid', vrid, 255) : null,
     management: management.split(',').map((text) => text.trim()),
+    sendsProxy: proxyProtocol === 'v2',
   };
   const servers = methods.reduce((sum, method) => sum + options.slots[method] * options.members, 0);
   if (servers <= maxServers) return options;

@@ -210,7 +210,10 @@ class Planner {
     if (unheard !== null) return new DeviceError('refused', `${this.#unit} cannot have it: ${unheard}`);
     for (const key of this.#markToKeys.get(mark) ?? []) {
       const other = this.#findOther(mark, key);
-      const why = `${this.#unit} has ${key} for ${other}: remove that first`;
+      // Its Service may be another tenant's.
+      const [, cluster] = other?.split('_') ?? [];
+      const whose = cluster === undefined ? 'another program' : `the cluster ${cluster}`;
+      const why = `${this.#unit} has ${key} for ${whose}: remove it there`;
       if (other !== null) return new DeviceError('foreign-changes', why);
     }
     const lack = this.#findLack(wanted, portToSlot);

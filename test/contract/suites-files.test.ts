@@ -87,7 +87,7 @@ test.each(suites)(
     const settings: DeviceSettings = {
       ...{ name: 'edge', cluster: 'prod', units: hosts.map((host) => `${host}:9443`), ca },
       credentials: { username: 'vipnat', password: 'a word' },
-      options: { ports: '8080-8081,8443', slots: 'rr=24,lc=4,hash=4', interface: 'eth0', vrid: '9' },
+      options: { ports: '8080-8081,8443', slots: 'rr=24,lc=4,hash=4', proxyProtocol: 'v2' },
     };
     const ranges = ['10.0.0.60-10.0.0.69', 'fd00::60-fd00::61'].flatMap((text) => parseRange(text) ?? []);
     const [installer, pem] = ['unit.sh', 'tls.pem'].map((name) => join(made.path, name));

@@ -26,6 +26,8 @@ export class HaproxyWorld {
   readonly sites: Sites;
   /** Told of each call right before it is sent. */
   beforeCall: (call: string) => Promise<void> | void = () => undefined;
+  /** With the option proxyProtocol: who has connected to members, as `readProxyHeader` says. */
+  readonly clients = new Set<string>();
   readonly #block: string;
   readonly #lock: Server;
   readonly #servers = new Map<string, Server>();
@@ -126,16 +128,9 @@ export class HaproxyWorld {
       member,
       isOpen: async () => {
         if (socket.destroyed) return false;
-        const echo = new Promise<boolean>((resolve) => {
-          socket.once('data', () => {
-            resolve(true);
-          });
-          socket.once('close', () => {
-            resolve(false);
-          });
-        });
+        const echo = receive(socket);
         socket.write('are you there?');
-        return await echo;
+        return (await echo).length > 0;
       },
       close: () => {
         socket.destroy();
@@ -155,6 +150,14 @@ export class HaproxyWorld {
     const server = createServer((socket) => {
       this.#sockets.add(socket);
       socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+      if (this.settings.options['proxyProtocol'] === 'v2') {
+        void receive(socket).then((head) => {
+          const client = readProxyHeader(head);
+          this.clients.add(client);
+          socket.write(client);
+        });
+        return;
+      }
       const { localAddress = '', localPort = 0 } = socket;
       socket.write(`${localAddress}:${localPort}`);
       socket.pipe(socket);
@@ -169,25 +172,30 @@ export class HaproxyWorld {
   async #connect(host: string, port: number, localAddress: string): Promise<Connection> {
     const socket = connect({ host, port, localAddress });
     this.#sockets.add(socket);
-    const answer = await new Promise<string>((resolve) => {
-      socket.once('data', (part: Buffer) => {
-        resolve(part.toString());
-      });
-      socket
-        .on('error', () => undefined)
-        .on('close', () => {
-          this.#sockets.delete(socket);
-          resolve('none');
-        });
-    });
-    return { socket, answer };
+    socket.on('error', () => undefined).on('close', () => this.#sockets.delete(socket));
+    return { socket, answer: (await receive(socket)).toString() || 'none' };
   }
+}
+
+/** What comes first; nothing where the socket closes before. */
+async function receive(socket: Socket): Promise<Buffer> {
+  return await new Promise((resolve) => {
+    socket.once('data', resolve).once('close', () => {
+      resolve(Buffer.alloc(0));
+    });
+  });
 }
 
 interface Connection {
   readonly socket: Socket;
   /** Which member answered; `none` where it was closed before. */
   readonly answer: string;
+}
+
+/** The client's address; `check` for HAProxy itself, `unknown` without a header. Source: HAProxy's proxy-protocol.txt, 2.2. */
+function readProxyHeader(head: Buffer): string {
+  if (head.subarray(0, 12).toString('latin1') !== '\r\n\r\n\0\r\nQUIT\n') return 'unknown';
+  return head[12] === 0x20 ? 'check' : head.subarray(16, 20).join('.');
 }
 
 const worlds: HaproxyWorld[] = [];

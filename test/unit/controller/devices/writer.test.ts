@@ -274,6 +274,8 @@ describe('who writes', () => {
       'wait 1000; another e; service apps/b; wait 1000; forget; wait 1200000; calledTimes delete 0; balancers a b; ' +
       'reports e false SettingsInvalid; another e {"units":["u2"]}; wait 1000; reports e true Ready; ' +
       'another e {"units":["https://U1:443/"]}; wait 1000; reports e false SettingsInvalid; ' +
+      'another e {"units":["u1:9443"]}; wait 1000; reports e false SettingsInvalid; ' +
+      'another e {"units":["u1:8443"]}; wait 1000; reports e true Ready; ' +
       'another e {"cluster":"other"}; wait 1000; reports e true Ready',
     'and a Service of the second may go when the first has none of it, or has it for itself':
       `another e; service apps/b@e; wait 1000; is apps/b@e unknown DeviceFailed; service apps/b@e ${going}; wait 9000; ` +

@@ -18,13 +18,11 @@ import {
 
 const hosts = ['10.0.0.11', '10.0.0.12'];
 
-/** A Service by its number: `2` of cluster `prod`. */
-const toId = (number: number, cluster: string) => ({
-  ...shopId,
-  cluster,
-  name: `s${number}`,
-  uid: `u${number}`,
-});
+/** A Service of a cluster, by its number. `prod_1a2b3c4e` is the cluster prod that knows its identity. */
+function toId(number: number, who: string) {
+  const [cluster = '', identity = ''] = who.split('_');
+  return { ...shopId, cluster, name: `s${number}`, uid: `u${number}${identity}` };
+}
 
 function start(count: 1 | 2) {
   const clock = new FakeClock();
@@ -42,24 +40,26 @@ function start(count: 1 | 2) {
   const create = createHaproxyBy(toExchange(hostToUnit, clock));
   const credentials = { username: 'vipnat', password: 'a word' };
   const settings = { name: 'edge', units: hosts.slice(0, count), credentials, ca: null, options: {} };
-  const makeDriver = (cluster = 'prod', identity?: string) =>
-    create({ ...settings, cluster, identity }, { clock, beforeCall });
+  const makeDriver = (who = 'prod') => {
+    const [cluster = '', identity] = who.split('_');
+    return create({ ...settings, cluster, identity }, { clock, beforeCall });
+  };
   const driver = makeDriver();
-  const ensure = (number: number, members: readonly string[] = ['10.1.0.1:80'], cluster = 'prod') =>
-    (cluster === 'prod' ? driver : makeDriver(cluster)).ensure(
+  const ensure = (number: number, members: readonly string[] = ['10.1.0.1:80'], who = 'prod') =>
+    (who === 'prod' ? driver : makeDriver(who)).ensure(
       toBalancer([], {
-        id: toId(number, cluster),
-        addresses: [toAddress(`10.9.${cluster.length}.${number}`)],
+        id: toId(number, who),
+        addresses: [toAddress(`10.9.${who.charCodeAt(who.length - 1)}.${number}`)],
         listeners: [toListener('tcp 80', members)],
       }),
       signal,
     );
-  const confirm = (numbers: readonly number[], cluster = 'prod') => {
-    const ids = numbers.map((number) => toId(number, cluster));
-    return makeDriver(cluster).confirm?.(ids, signal);
+  const confirm = (numbers: readonly number[], who = 'prod') => {
+    const ids = numbers.map((number) => toId(number, who));
+    return makeDriver(who).confirm?.(ids, signal);
   };
-  const state = async (cluster = 'prod') =>
-    (await makeDriver(cluster).readState(signal)).units.map(({ role, isInSync }) => `${role} ${isInSync}`);
+  const state = async (who = 'prod') =>
+    (await makeDriver(who).readState(signal)).units.map(({ role, isInSync }) => `${role} ${isInSync}`);
   return { clock, unit, other, hostToUnit, calls, pauses, makeDriver, driver, ensure, confirm, state };
 }
 
@@ -74,7 +74,8 @@ test('clusters of one name each have their own, as the suite asks, and who knows
   const ipv4 = Array.from({ length: 5 }, (_, at) => toAddress(`10.9.0.${at + 1}`));
   const target: ConformanceTarget = {
     ...{ clock, sites: { ...documentationSites, ipv4 } },
-    open: (cluster, _context, identity) => makeDriver(cluster, identity),
+    open: (cluster, _context, identity) =>
+      makeDriver(`${cluster}${identity === undefined ? '' : `_${identity}`}`),
   };
   const checks = listChecks().filter(({ name }) => name === 'same-cluster-name');
   const usual = { signal, lastSignal: signal, takesLeftovers: false, onResult: () => undefined };
@@ -125,21 +126,54 @@ describe('what a unit has', () => {
     expect(await state()).toEqual(['active true', 'standby true']);
   });
 
-  test('of one cluster says nothing of another one', async () => {
+  test.each([
+    ['prod', 'other'],
+    ['prod_1a2b3c4e', 'prod_99999999'],
+  ])('of one cluster, %s, says nothing of another one, %s', async (own, theirs) => {
     const { unit, other, ensure, confirm, state } = start(2);
-    for (const number of [1, 2, 3, 4]) await ensure(number, [], 'other');
-    await ensure(1);
-    await confirm([1, 2, 3, 4], 'other');
-    await confirm([1]);
+    for (const number of [1, 2, 3, 4]) await ensure(number, [], theirs);
+    await ensure(1, [], own);
+    await confirm([1, 2, 3, 4], theirs);
+    await confirm([1], own);
+    const all = listServices(unit);
+    expect(all).toHaveLength(5);
     unit.crash();
-    await ensure(1);
-    expect(unit.list('role')).toEqual(expect.arrayContaining(['content_prod kept', 'content_other lacking']));
-    expect(await state()).toEqual(['active true', 'standby true']);
-    expect(await state('other')).toEqual(['active null', 'standby false']);
-    expect(await ensure(3, ['10.1.0.3:80'], 'other')).toEqual(done);
-    const all = ['other s1', 'other s2', 'other s3', 'other s4', 'prod s1'];
+    await ensure(1, [], own);
+    expect(unit.list('role')).toEqual(
+      expect.arrayContaining([`content_${own} kept`, `content_${theirs} lacking`]),
+    );
+    expect(await state(own)).toEqual(['active true', 'standby true']);
+    expect(await state(theirs)).toEqual(['active null', 'standby false']);
+    expect(await ensure(3, ['10.1.0.3:80'], theirs)).toEqual(done);
     expect([unit, other].map(listServices)).toEqual([all, all]);
-    expect(unit.list('role')).toContain('content_other kept');
+    expect(unit.list('role')).toContain(`content_${theirs} kept`);
+    // If the other cluster is gone, a unit cannot serve until no unit had all of it.
+    const told = () => unit.list('role').filter((line) => line.startsWith('content'));
+    unit.crash();
+    await ensure(1, [], own);
+    expect(told()).toEqual(['content kept', `content_${theirs} lacking`, `content_${own} kept`]);
+    other.crash('standby');
+    await ensure(1, [], own);
+    expect(told()).toEqual(['content kept', `content_${own} kept`]);
+  });
+
+  test('is compared once where an earlier version has spoken of the name, also as that leads once more', async () => {
+    const { unit, other, ensure, confirm, state } = start(2);
+    const who = 'prod_1a2b3c4e';
+    await ensure(1, [], who);
+    for (const word of ['kept', 'lacking']) {
+      for (const each of [unit, other]) each.run(`add map vipnat-role.map content_prod ${word}`);
+      expect(await state(who)).toEqual(['active null', 'standby null']);
+      expect(await confirm([1], who)).toEqual(done);
+      expect(await state(who)).toEqual(['active true', 'standby true']);
+      for (const each of [unit, other])
+        expect(each.list('role').slice(2).toSorted()).toEqual(['content kept', `content_${who} kept`]);
+    }
+    // Who knows no identity means all clusters of the name.
+    expect(await state()).toEqual(['active true', 'standby true']);
+    other.run('add map vipnat-role.map content_prod_99999999 lacking');
+    expect(await state()).toEqual(['active true', 'standby null']);
+    expect(await state(who)).toEqual(['active true', 'standby true']);
   });
 
   test('is compared without members that drain', async () => {
@@ -153,7 +187,50 @@ describe('what a unit has', () => {
   });
 });
 
+describe('a change', () => {
+  test.each([1, 2] as const)('costs two calls at each of %j units, and none twice', async (count) => {
+    const { calls, ensure, confirm } = start(count);
+    await confirm([]);
+    calls.splice(0);
+    await ensure(1);
+    await ensure(1, ['10.1.0.2:80']);
+    await ensure(1, ['10.1.0.2:80']);
+    const [read, write] = ['read', 'write'].map((word) => Array<string>(count).fill(word));
+    // Of a new listener each unit's slot is claimed first.
+    const expected = [read, write, write, read, write, read].flat();
+    expect(calls.map((call) => call.split(' ')[0])).toEqual(expected);
+  });
+
+  test.each([
+    ['UDP', { listeners: [toListener('udp 80', [])] }],
+    ['a port that no unit has', { listeners: [toListener('tcp 0', [])] }],
+    ['an address that no unit has', { addresses: [toAddress('10.8.0.1')] }],
+    ['an affinity of years', { affinityS: 100_000_000 }],
+  ])('to %s is refused, and changes nothing', async (_what, parts) => {
+    const { unit, driver } = start(1);
+    const wanted = toBalancer([], { addresses: [toAddress('10.9.0.1')], ...parts });
+    expect(await driver.ensure(wanted, signal)).toMatchObject({ result: 'refused' });
+    await expect(driver.plan(wanted, signal)).rejects.toMatchObject({ kind: 'refused' });
+    expect(unit.writes).toBe(0);
+  });
+});
+
 describe('a pair', () => {
+  test('whose standby was silent is changed without it, and its next change fills it', async () => {
+    const { unit, other, hostToUnit, ensure, confirm, state } = start(2);
+    await confirm([]);
+    await ensure(1);
+    expect(other.listServers()).toEqual(unit.listServers());
+    hostToUnit.delete('10.0.0.12');
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    expect(await state()).toEqual(['active true', 'unresponsive null']);
+    hostToUnit.set('10.0.0.12', other);
+    expect(await state()).toEqual(['active true', 'standby false']);
+    expect(await ensure(1, ['10.1.0.2:80'])).toEqual(done);
+    expect(other.listServers()).toEqual(['10.1.0.2:80=1']);
+    expect(await state()).toEqual(['active true', 'standby true']);
+  });
+
   test('of which both units are active is followed on both, each as it is', async () => {
     const { unit, other, driver, ensure, confirm, state } = start(2);
     await ensure(1);
