@@ -138,7 +138,7 @@ export class HeldBalancer {
     return nowMs - (this.#runningSinceMs ?? nowMs);
   }
 
-  /** The wait before what is refused is tried again. What is in the way may be gone in a moment, or never: it doubles, from 30 s to 5 minutes. */
+  /** The wait before what is refused is tried again. The cause may be gone in a moment, or never: it doubles, from 30 s to 5 minutes. */
   refusedMs(nowMs: number): number {
     return Math.min(Math.max(this.runsMs(nowMs), 30_000), 300_000);
   }
