@@ -36,7 +36,6 @@ interface ServiceWords {
   readonly hasPods?: boolean;
 }
 
-/** By their names. */
 export const services = {
   web: { port: 80, annotations: { 'vipnat.io/method': 'rr' } },
   hash: { port: 82, annotations: { 'vipnat.io/method': 'hash' } },
@@ -59,7 +58,6 @@ const collections = {
   slices: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
 };
 
-/** Writes all of it. */
 export async function writeServices(cluster: ApiCluster, nodes: readonly ProxiedNode[]): Promise<void> {
   const { api } = cluster;
   await api.create(collections.namespaces, {
@@ -107,9 +105,8 @@ async function writeService(
   const made = (await api.create(collections.services, {
     ...{ ...service, apiVersion: 'v1', kind: 'Service', metadata: { ...service.metadata, name } },
   })) as { readonly metadata: { readonly uid: string } };
-  for (const family of hasPods ? families : []) {
+  for (const family of hasPods ? families : [])
     await api.create(collections.slices, makeSlice(name, ports, listEndpoints(words, nodes, family)));
-  }
   const vips = nodes.flatMap((node) => families.map((family) => node.vips[family]));
   const status = { loadBalancer: { ingress: vips.map((ip) => ({ ip, ipMode: 'VIP' })) } };
   const path = `${collections.services}/${name}/status`;

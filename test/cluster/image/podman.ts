@@ -42,12 +42,7 @@ export class Podman {
   }
 
   /** Starts a container in the background. */
-  async start(
-    name: string,
-    flags: readonly string[],
-    image: string,
-    words: readonly string[],
-  ): Promise<void> {
+  async start(name: string, flags: readonly string[], image: string, words: readonly string[]) {
     await this.ask(['run', '--detach', '--name', name, ...runtimeFlags, ...flags, image, ...words]);
   }
 

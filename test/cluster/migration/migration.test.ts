@@ -101,9 +101,7 @@ async function isAnswered(lab: Lab, port: number): Promise<boolean> {
 /** Watches through HAProxy, each on a connection of its own that does not come again. */
 async function openWatches(lab: Lab): Promise<{ report: Promise<WatchesReport> }> {
   await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: watched },
+    ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: watched } },
   });
   const { authority, admin } = lab.certificates;
   return lab.seat('client', 'watches').watchTogether({
