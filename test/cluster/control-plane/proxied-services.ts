@@ -120,11 +120,9 @@ function listEndpoints(
   nodes: readonly ProxiedNode[],
   family: Family,
 ): EndpointWords[] {
-  return nodes.map(({ name, podAddresses }, at) => ({
-    addresses: [podAddresses[family]],
-    nodeName: name,
-    conditions: conditions(at),
-  }));
+  return nodes.map(({ name: nodeName, podAddresses }, at) => {
+    return { addresses: [podAddresses[family]], nodeName, conditions: conditions(at) };
+  });
 }
 
 function makeSlice(service: string, ports: readonly PortWords[], endpoints: readonly EndpointWords[]) {
@@ -139,16 +137,11 @@ function makeVirtualIp(vip: string, given: readonly { readonly name: string; rea
   return {
     ...{ apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP' },
     metadata: { name: vip.replaceAll(':', '-') },
-    spec: {
-      ...{ pool: 'pool', seat: 0 },
-      services: given.map(({ name, uid }) => ({ namespace: 'default', name, uid })),
-    },
+    spec: { pool: 'pool', seat: 0, services: given.map((one) => ({ namespace: 'default', ...one })) },
   };
 }
 
 function makeNode({ name, addresses }: ProxiedNode) {
-  const status = {
-    addresses: families.map((family) => ({ type: 'InternalIP', address: addresses[family] })),
-  };
-  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, status };
+  const own = families.map((family) => ({ type: 'InternalIP', address: addresses[family] }));
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, status: { addresses: own } };
 }

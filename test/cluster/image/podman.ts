@@ -20,12 +20,8 @@ export class Podman {
 
   /** Sets it up, with an image that is there already. */
   static async create(machine: Machine, { store }: BuiltImage): Promise<Podman> {
-    const configuration = toStorageConfiguration({
-      folder: `${folder}/storage`,
-      runFolder: '/run/containers',
-      driver: store.driver,
-      images: store.folder,
-    });
+    const places = { folder: `${folder}/storage`, runFolder: '/run/containers', images: store.folder };
+    const configuration = toStorageConfiguration({ ...places, driver: store.driver });
     // crun looks for control groups there, also when it shall make none.
     await runShell(
       machine,

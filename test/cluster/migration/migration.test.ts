@@ -21,6 +21,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
   const lab = useLab({}, { hasAgents: false });
   const steps = new StepTable(lab);
   const nothing = () => Promise.resolve();
+  const startBoth = () => startAgents(lab(), [haproxyPort]);
   let watching: { report: Promise<WatchesReport> };
 
   beforeAll(async () => {
@@ -39,9 +40,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
   });
 
   test('vipnat is started: what is new goes past HAProxy', async () => {
-    const { errors } = await steps.take('vipnat started', haproxyPort, () =>
-      startAgents(lab(), [haproxyPort]),
-    );
+    const { errors } = await steps.take('vipnat started', haproxyPort, startBoth);
     expect(errors).toEqual({});
     const { errors: later, proxied } = await steps.take('… and running', haproxyPort, nothing);
     expect(later).toEqual({});
@@ -55,9 +54,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
     );
     expect(errors).toEqual({});
     expect(proxied).toBeGreaterThan(500);
-    const again = await steps.take('vipnat started again', haproxyPort, () =>
-      startAgents(lab(), [haproxyPort]),
-    );
+    const again = await steps.take('vipnat started again', haproxyPort, startBoth);
     expect(again.errors).toEqual({});
   });
 
