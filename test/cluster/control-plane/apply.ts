@@ -1,7 +1,12 @@
 import type { Lab } from '../../../tools/lab/control-plane/lab.ts';
 import { vipnatCommand } from '../../../tools/lab/components/agent.ts';
 import type { KubernetesObject } from '../../support/manifest/printing.ts';
-import type { ApiAnswer } from '../../../tools/lab/control-plane/api.ts';
+import type { ApiAnswer, ApiQuestion } from '../../../tools/lab/control-plane/api.ts';
+
+/** A lab, or whatever else has a real apiserver. */
+interface Cluster {
+  readonly api: { ask(question: ApiQuestion): Promise<ApiAnswer> };
+}
 
 /** What `vipnat manifest` prints for a lab's VIP. */
 export async function printOn(lab: Lab, ...words: readonly string[]): Promise<string> {
@@ -13,7 +18,8 @@ export async function printOn(lab: Lab, ...words: readonly string[]): Promise<st
 
 function locateCollection({ apiVersion, kind, metadata }: KubernetesObject): string {
   const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-  const place = 'namespace' in metadata ? `/namespaces/${metadata.namespace}` : '';
+  const isPlaced = (metadata.namespace as string | undefined) !== undefined;
+  const place = isPlaced ? `/namespaces/${metadata.namespace}` : '';
   return `${group}${place}/${`${kind.toLowerCase()}s`.replace(/ys$/, 'ies')}`;
 }
 
@@ -38,22 +44,19 @@ export function toMirrorPod(pod: KubernetesObject, node: string): KubernetesObje
 }
 
 /** Creates objects for good. Rejects at the first that is refused. */
-export async function apply(lab: Lab, objects: readonly KubernetesObject[]): Promise<void> {
+export async function apply({ api }: Cluster, objects: readonly KubernetesObject[]): Promise<void> {
   for (const object of objects) {
-    const { code, object: answer } = await lab.api.ask({
-      method: 'POST',
-      path: `${locateCollection(object)}?fieldValidation=Strict`,
-      object,
-    });
+    const path = `${locateCollection(object)}?fieldValidation=Strict`;
+    const { code, object: answer } = await api.ask({ method: 'POST', path, object });
     if (code !== 201)
       throw new Error(`${object.kind} ${object.metadata.name}: ${code} ${answer.message ?? ''}`);
   }
 }
 
 /** A token of a service account, as a pod of it is given one. */
-export async function requestToken(lab: Lab, namespace: string, account: string): Promise<string> {
+export async function requestToken({ api }: Cluster, namespace: string, account: string): Promise<string> {
   const path = `/api/v1/namespaces/${namespace}/serviceaccounts/${account}/token`;
-  const { object } = await lab.api.ask({ method: 'POST', path, object: tokenRequest });
+  const { object } = await api.ask({ method: 'POST', path, object: tokenRequest });
   const { token = '' } = (object['status'] ?? {}) as { token?: string };
   if (token === '') throw new Error(`no token for ${account}: ${object.message ?? ''}`);
   return token;
@@ -76,8 +79,8 @@ export function formatRule(rule: Rule): string {
 }
 
 /** What a token's holder may do in a namespace: all rules, as the apiserver itself reviews them, as text and sorted. */
-export async function listRights(lab: Lab, token: string, namespace: string): Promise<string[]> {
-  const { object } = await lab.api.ask({
+export async function listRights({ api }: Cluster, token: string, namespace: string): Promise<string[]> {
+  const { object } = await api.ask({
     method: 'POST',
     path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
     object: { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace } },

@@ -160,22 +160,17 @@ describe('the chart', () => {
   test('has the pool that is asked for, which outlives it', async () => {
     const pool = ['10.0.9.9-10.0.9.10', 'fd00::9-fd00::10'];
     const objects = await render({ services: { ...services, pool } });
+    const metadata = { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } };
     expect(objects.filter(({ kind }) => kind === 'AddressPool')).toMatchObject([
-      {
-        metadata: { name: 'default', annotations: { 'helm.sh/resource-policy': 'keep' } },
-        spec: { addresses: pool },
-      },
+      { metadata, spec: { addresses: pool } },
     ]);
   });
 
   test('has other values where they belong', async () => {
     const given = {
-      resources: { limits: { memory: '256Mi' } },
-      seLinuxOptions: { type: 'container_host_t' },
-      tolerations: [{ key: 'x', operator: 'Exists' }],
-      affinity: { podAntiAffinity: {} },
-      nodeSelector: { 'kubernetes.io/os': 'linux' },
-      priorityClassName: 'high',
+      ...{ resources: { limits: { memory: '256Mi' } }, seLinuxOptions: { type: 'container_host_t' } },
+      ...{ tolerations: [{ key: 'x', operator: 'Exists' }], affinity: { podAntiAffinity: {} } },
+      ...{ nodeSelector: { 'kubernetes.io/os': 'linux' }, priorityClassName: 'high' },
       imagePullSecrets: [{ name: 'registry' }],
     };
     const objects = await render({
@@ -189,25 +184,15 @@ describe('the chart', () => {
     expect(objects[1]).toMatchObject({
       subjects: [{ kind: 'ServiceAccount', name: 'mine', namespace: 'kube-system' }],
     });
+    const args = ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'];
+    const securityContext = { seLinuxOptions };
+    const containers = [{ imagePullPolicy: 'Always', args, resources, securityContext }];
+    const spec = { ...placed, serviceAccountName: 'mine', containers };
     expect(objects[2]).toMatchObject({
       spec: {
         updateStrategy: { type: 'OnDelete' },
         selector: { matchLabels: { 'app.kubernetes.io/name': 'vipnat' } },
-        template: {
-          metadata: { labels, annotations: { b: 'c' } },
-          spec: {
-            ...placed,
-            serviceAccountName: 'mine',
-            containers: [
-              {
-                imagePullPolicy: 'Always',
-                args: ['run', '--vip=10.0.0.50', '--vip=fd00::50', '--new=$$HOME'],
-                resources,
-                securityContext: { seLinuxOptions },
-              },
-            ],
-          },
-        },
+        template: { metadata: { labels, annotations: { b: 'c' } }, spec },
       },
     });
   });

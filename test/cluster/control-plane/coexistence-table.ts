@@ -28,9 +28,8 @@ export class CoexistenceTable {
     this.#lab = lab;
     this.#node = node;
     afterAll(() => {
-      process.stderr.write(
-        formatTable(`What kube-proxy on a master suffers · ${nameLab(lab())}`, this.#rows),
-      );
+      const title = `What kube-proxy on a master suffers · ${nameLab(lab())}`;
+      process.stderr.write(formatTable(title, this.#rows));
     });
   }
 
@@ -42,12 +41,8 @@ export class CoexistenceTable {
     const machine = this.#lab().machine(this.#node);
     const failures = (await countRestoreFailures(machine)) - failuresBefore;
     const serviceMs = await timeNewService(this.#lab(), this.#node);
-    this.#rows.push([
-      what,
-      failures,
-      references.length,
-      serviceMs === null ? 'never' : formatDuration(serviceMs),
-    ]);
+    const after = serviceMs === null ? 'never' : formatDuration(serviceMs);
+    this.#rows.push([what, failures, references.length, after]);
     expect(failures).toBeLessThanOrEqual(1);
     expect(references).toEqual([]);
     expect(serviceMs).not.toBeNull();

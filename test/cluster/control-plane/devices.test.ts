@@ -33,14 +33,8 @@ const toDevice = (name: string, spec: object = {}): KubernetesObject => ({
   kind: 'LoadBalancerDevice',
   metadata: { name } as KubernetesObject['metadata'],
   spec: {
-    ...{
-      driver: 'plain',
-      cluster: 'prod',
-      units: ['u1'],
-      targets: 'pods',
-      addresses: ['10.0.7.10-10.0.7.12'],
-    },
-    ...{ credentialsSecret: { name: 'vipnat-devices' }, ...spec },
+    ...{ driver: 'plain', cluster: 'prod', units: ['u1'], targets: 'pods' },
+    ...{ addresses: ['10.0.7.10-10.0.7.12'], credentialsSecret: { name: 'vipnat-devices' }, ...spec },
   },
 });
 
@@ -53,11 +47,8 @@ async function createSlice(service: string, ...addresses: readonly string[]): Pr
   const labels = { 'kubernetes.io/service-name': service };
   const object = {
     ...{ apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata: { name: service, labels } },
-    ...{
-      addressType: 'IPv4',
-      ports: [{ port: 8080, protocol: 'TCP' }],
-      endpoints: toEndpoints(...addresses),
-    },
+    ...{ addressType: 'IPv4', ports: [{ port: 8080, protocol: 'TCP' }] },
+    endpoints: toEndpoints(...addresses),
   };
   expect(await world.api.ask({ method: 'POST', path: slicesPath, object })).toMatchObject({ code: 201 });
 }
@@ -125,13 +116,10 @@ test('the definition refuses what cannot be meant, and another cluster or driver
   };
   const refused: readonly [string, object][] = [
     ...(['lb', 'a.b'] as const).map((name): [string, object] => [name, {}]),
-    ...[
-      { cluster: 'Prod' },
-      { units: [] },
-      { units: ['a', 'b', 'c'] },
-      { targets: 'all' },
-      { addresses: ['x'] },
-    ].map((spec): [string, object] => ['tried', spec]),
+    ...[{ cluster: 'Prod' }, { units: [] }].map((spec): [string, object] => ['tried', spec]),
+    ...[{ units: ['a', 'b', 'c'] }, { targets: 'all' }, { addresses: ['x'] }].map(
+      (spec): [string, object] => ['tried', spec],
+    ),
   ];
   for (const [name, spec] of refused)
     expect([name, spec, await attempt(toDevice(name, spec))]).toEqual([name, spec, 422]);

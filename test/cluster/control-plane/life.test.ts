@@ -90,15 +90,10 @@ describe('a lab by hand', () => {
     expect(status.stdout).not.toContain('NOT RUNNING');
 
     const check = await lab('exec', '--name', name, 'm2', 'scripts/vipnat', 'check', '--vip', '10.77.0.50');
-    expect(check).toMatchObject({
-      exitCode: 0,
-      stdout: expect.stringContaining('balanced, and its rules are in sync'),
-    });
-    const doctor = await lab(
-      ...['exec', '--name', name, 'm1', 'scripts/vipnat', 'doctor', '--json', '--run-dir', runFolder],
-      '--vip',
-      '10.77.0.50',
-    );
+    expect(check.exitCode).toBe(0);
+    expect(check.stdout).toContain('balanced, and its rules are in sync');
+    const words = ['doctor', '--json', '--run-dir', runFolder, '--vip', '10.77.0.50'];
+    const doctor = await lab('exec', '--name', name, 'm1', 'scripts/vipnat', ...words);
     const { checks } = JSON.parse(doctor.stdout) as { checks: { code: string; level: string }[] };
     // All that can be said against a lab: its apiservers are not set as they should be.
     expect(checks.filter(({ level }) => level !== 'ok')).toMatchObject([
@@ -114,10 +109,8 @@ describe('a lab by hand', () => {
     expect(echo).toMatchObject({ exitCode: 3, stdout: 'through' });
 
     const again = await lab('up', '--name', name);
-    expect(again).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining(`the lab ${name} is up already`),
-    });
+    expect(again.exitCode).toBe(1);
+    expect(again.stderr).toContain(`the lab ${name} is up already`);
 
     const namespaces = listNamespaces();
     // The sandbox and five machines; three of them with a pod.
@@ -143,9 +136,8 @@ describe('a lab by hand', () => {
     const changes = [['up'], ['down'], ['off', 'm1'], ['on', 'm1']];
     const refused = await Promise.all(changes.map((words) => lab(...words, '--name', name)));
     const sentence = `lab: another command is changing the lab ${name} (scripts/lab up, process ${up.pid}). Try again when that command has ended`;
-    for (const each of refused) {
+    for (const each of refused)
       expect(each).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(sentence) });
-    }
     expect(up.exitCode).toBeNull();
     expect(readState(name)).not.toBeNull();
     up.kill('SIGINT');

@@ -19,28 +19,19 @@ const lab = useLab({ proxyMode: 'none' });
 const print = (...words: readonly string[]) => printOn(lab(), ...words);
 
 const pod = {
-  resources: { limits: { memory: '300Mi' } },
-  tolerations: [{ key: 'edge', operator: 'Exists' }],
-  affinity: { podAntiAffinity: {} },
-  nodeSelector: { role: 'edge' },
-  podLabels: { team: 'network' },
-  podAnnotations: { note: 'of the network' },
+  ...{ resources: { limits: { memory: '300Mi' } }, tolerations: [{ key: 'edge', operator: 'Exists' }] },
+  ...{ affinity: { podAntiAffinity: {} }, nodeSelector: { role: 'edge' } },
+  ...{ podLabels: { team: 'network' }, podAnnotations: { note: 'of the network' } },
 };
 
 /** Of the agent alone, of Services alone, and of both together. */
 const chartValues: readonly object[] = [
   {},
   pod,
-  {
-    extraArgs: ['--log-level=debug'],
-    updateStrategy: { type: 'OnDelete' },
-    image: { tag: '2', pullPolicy: 'Always' },
-  },
+  { extraArgs: ['--log-level=debug'], image: { tag: '2', pullPolicy: 'Always' } },
   { image: { digest: `sha256:${'a'.repeat(64)}` }, imagePullSecrets: [{ name: 'registry' }] },
-  {
-    serviceAccount: { name: 'mine', annotations: { note: 'of the account' } },
-    seLinuxOptions: { type: 'container_host_t' },
-  },
+  { updateStrategy: { type: 'OnDelete' }, seLinuxOptions: { type: 'container_host_t' } },
+  { serviceAccount: { name: 'mine', annotations: { note: 'of the account' } } },
   { services: { enabled: true } },
   { services: { enabled: true, pool: ['10.0.9.10-10.0.9.99', 'fd00:9::/120'], defaultClass: true } },
   {
@@ -116,9 +107,8 @@ describe('kube-apiserver', () => {
     );
     const text = JSON.stringify(objects);
     for (const value of listLeaves(values)) expect(text).toContain(value);
-    for (const object of objects.filter(({ kind }) => kind !== 'Namespace')) {
+    for (const object of objects.filter(({ kind }) => kind !== 'Namespace'))
       expect(await dryRun(lab(), object)).toMatchObject({ code: 201, object: { kind: object.kind } });
-    }
   });
 
   test('refuses a field that it does not know, a value that it does not take, and a static pod with an account', async () => {

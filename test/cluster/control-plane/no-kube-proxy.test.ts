@@ -51,33 +51,14 @@ function testNodeEvents(lab: () => Lab): void {
     await lab().service('m1', 'vipnat').stop();
     const given = ['--kubeconfig', kubeconfig, '--node-name', 'master-1'];
     await lab().start('m1', 'vipnat', { agentArguments: given });
-    await waitForEvent(lab(), {
-      type: 'Normal',
-      reason: 'ModeChosen',
-      message: /^\S+ starts in mode direct to /,
-    });
-
-    for (let count = 0; count < 2; count += 1) {
+    await waitForEvent(lab(), 'Normal ModeChosen', /^\S+ starts in mode direct to /);
+    for (const count of [1, 2]) {
       await runShell(lab().machine('m1'), 'iptables-nft -t nat -F OUTPUT');
-      await waitForEvent(lab(), {
-        type: 'Warning',
-        reason: 'RulesRepaired',
-        message: /OUTPUT/,
-        count: count + 1,
-      });
+      await waitForEvent(lab(), 'Warning RulesRepaired', /OUTPUT/, count);
     }
-
     await lab().service('m3', 'kube-apiserver').stop('KILL');
-    await waitForEvent(lab(), {
-      type: 'Warning',
-      reason: 'ApiserverDead',
-      message: /:6443 is dead: connection refused/,
-    });
-    await waitForEvent(lab(), {
-      type: 'Normal',
-      reason: 'ModeChosen',
-      message: /^\S+ changes apiservers, now direct to \S+ \S+: /,
-    });
+    await waitForEvent(lab(), 'Warning ApiserverDead', /:6443 is dead: connection refused/);
+    await waitForEvent(lab(), 'Normal ModeChosen', /^\S+ changes apiservers, now direct to \S+ \S+: /);
     // Whoever comes next waits for it.
     await lab().start('m3', 'kube-apiserver');
     expect(readFileSync(lab().service('m1', 'vipnat').logFile, 'utf8')).not.toMatch(
@@ -86,18 +67,10 @@ function testNodeEvents(lab: () => Lab): void {
   });
 }
 
-/** What is looked for; without a count, it has happened once or more. */
-interface Expected {
-  readonly type: string;
-  readonly reason: string;
-  readonly message: RegExp;
-  readonly count?: number;
-}
-
-async function waitForEvent(lab: Lab, { type, reason, message, count }: Expected): Promise<void> {
+/** An event of a type and a reason; without a count, it has happened once or more. */
+async function waitForEvent(lab: Lab, kind: string, message: RegExp, count?: number): Promise<void> {
   const isIt = (event: NodeEvent) =>
-    event.type === type &&
-    event.reason === reason &&
+    `${event.type} ${event.reason}` === kind &&
     message.test(event.message) &&
     (count === undefined || count === (event.series?.count ?? 1));
   await waitFor(async () => (await listNodeEvents(lab, 'master-1')).some(isIt), toldMs);

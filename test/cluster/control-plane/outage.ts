@@ -86,8 +86,6 @@ export async function measureOutage(
 
 async function createObject(lab: Lab): Promise<void> {
   await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: object },
+    ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: object } },
   });
 }

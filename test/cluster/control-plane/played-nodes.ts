@@ -40,17 +40,10 @@ export class PlayedNodes {
     const podCIDRs = [`10.244.${number}.0/24`];
     const path = '/api/v1/nodes';
     const node = { apiVersion: 'v1', kind: 'Node', metadata: { name } };
-    await this.#api.ask({
-      method: 'POST',
-      path,
-      object: { ...node, spec: { podCIDR: podCIDRs[0], podCIDRs } },
-    });
-    const addresses = [{ type: 'InternalIP', address: `10.77.${number}.5` }];
-    await this.#api.ask({
-      method: 'PATCH',
-      path: `${path}/${name}/status`,
-      object: { status: { addresses } },
-    });
+    const object = { ...node, spec: { podCIDR: podCIDRs[0], podCIDRs } };
+    await this.#api.ask({ method: 'POST', path, object });
+    const status = { addresses: [{ type: 'InternalIP', address: `10.77.${number}.5` }] };
+    await this.#api.ask({ method: 'PATCH', path: `${path}/${name}/status`, object: { status } });
   }
 
   async #run(): Promise<void> {
@@ -82,15 +75,11 @@ export class PlayedNodes {
     const said = { programmed, announced: version, seats, inUse, unsupported };
     const report: NodeReport = { node, mode: 'direct', ...said };
     const name = toLeaseName(node);
+    const renewTime = new Date().toISOString().replace('Z', '000Z');
     const object = {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
+      ...{ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' },
       metadata: { name, annotations: toAnnotations(report) },
-      spec: {
-        holderIdentity: node,
-        leaseDurationSeconds: 40,
-        renewTime: new Date().toISOString().replace('Z', '000Z'),
-      },
+      spec: { holderIdentity: node, leaseDurationSeconds: 40, renewTime },
     };
     const { code } = await this.#api.ask({ method: 'PATCH', path: `${path}/${name}`, object });
     if (code === 404) await this.#api.ask({ method: 'POST', path, object });

@@ -173,9 +173,8 @@ export class ProxiedNodes {
       udp: udpServerCommand(pod, podPort),
       second: udpServerCommand(`${pod}-second`, secondPodPort),
     };
-    for (const [server, command] of Object.entries(servers)) {
+    for (const [server, command] of Object.entries(servers))
       await this.#cluster.service(name, `pod-${server}`).start([...inPod, ...command]);
-    }
   }
 }
 

@@ -36,7 +36,6 @@ interface ServiceWords {
   readonly hasPods?: boolean;
 }
 
-/** By their names. */
 export const services = {
   web: { port: 80, annotations: { 'vipnat.io/method': 'rr' } },
   hash: { port: 82, annotations: { 'vipnat.io/method': 'hash' } },
@@ -59,7 +58,6 @@ const collections = {
   slices: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
 };
 
-/** Writes all of it. */
 export async function writeServices(cluster: ApiCluster, nodes: readonly ProxiedNode[]): Promise<void> {
   const { api } = cluster;
   await api.create(collections.namespaces, {
@@ -107,9 +105,8 @@ async function writeService(
   const made = (await api.create(collections.services, {
     ...{ ...service, apiVersion: 'v1', kind: 'Service', metadata: { ...service.metadata, name } },
   })) as { readonly metadata: { readonly uid: string } };
-  for (const family of hasPods ? families : []) {
+  for (const family of hasPods ? families : [])
     await api.create(collections.slices, makeSlice(name, ports, listEndpoints(words, nodes, family)));
-  }
   const vips = nodes.flatMap((node) => families.map((family) => node.vips[family]));
   const status = { loadBalancer: { ingress: vips.map((ip) => ({ ip, ipMode: 'VIP' })) } };
   const path = `${collections.services}/${name}/status`;
@@ -123,11 +120,9 @@ function listEndpoints(
   nodes: readonly ProxiedNode[],
   family: Family,
 ): EndpointWords[] {
-  return nodes.map(({ name, podAddresses }, at) => ({
-    addresses: [podAddresses[family]],
-    nodeName: name,
-    conditions: conditions(at),
-  }));
+  return nodes.map(({ name: nodeName, podAddresses }, at) => {
+    return { addresses: [podAddresses[family]], nodeName, conditions: conditions(at) };
+  });
 }
 
 function makeSlice(service: string, ports: readonly PortWords[], endpoints: readonly EndpointWords[]) {
@@ -142,16 +137,11 @@ function makeVirtualIp(vip: string, given: readonly { readonly name: string; rea
   return {
     ...{ apiVersion: `${apiGroup}/${apiVersion}`, kind: 'VirtualIP' },
     metadata: { name: vip.replaceAll(':', '-') },
-    spec: {
-      ...{ pool: 'pool', seat: 0 },
-      services: given.map(({ name, uid }) => ({ namespace: 'default', name, uid })),
-    },
+    spec: { pool: 'pool', seat: 0, services: given.map((one) => ({ namespace: 'default', ...one })) },
   };
 }
 
 function makeNode({ name, addresses }: ProxiedNode) {
-  const status = {
-    addresses: families.map((family) => ({ type: 'InternalIP', address: addresses[family] })),
-  };
-  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, status };
+  const own = families.map((family) => ({ type: 'InternalIP', address: addresses[family] }));
+  return { apiVersion: 'v1', kind: 'Node', metadata: { name }, status: { addresses: own } };
 }

@@ -7,11 +7,8 @@ import type { ApiQuestion } from '../../../tools/lab/control-plane/api.ts';
 
 /** Tests of what the account of the printed DaemonSet may ask a real apiserver. */
 export function testServiceAccount(lab: () => Lab): void {
-  const account = {
-    apiVersion: 'v1',
-    kind: 'ServiceAccount',
-    metadata: { name: 'x', namespace: 'kube-system' },
-  };
+  const metadata = { name: 'x', namespace: 'kube-system' };
+  const account = { apiVersion: 'v1', kind: 'ServiceAccount', metadata };
   let rules: readonly Rule[];
   let token: string;
   /** Of an account that nobody has given anything. */
@@ -47,36 +44,21 @@ export function testServiceAccount(lab: () => Lab): void {
   );
 
   const get = (path: string): ApiQuestion => ({ method: 'GET', path });
+  const getCore = (path: string) => get(`/api/v1/${path}`);
   test.each([
-    ...[
-      '/api/v1/secrets',
-      '/api/v1/namespaces/default/secrets',
-      '/api/v1/namespaces/kube-system/secrets',
-    ].map(get),
-    ...[
-      '/api/v1/namespaces/kube-system/configmaps',
-      '/api/v1/nodes',
-      '/api/v1/pods',
-      '/api/v1/namespaces',
-    ].map(get),
-    ...[services.path, `${services.path}?fieldSelector=metadata.name%3Dother`, '/api/v1/services'].map(get),
-    ...[
-      endpointSlices.path,
-      `${endpointSlices.path}?labelSelector=kubernetes.io/service-name%3Dkubernetes`,
-    ].map(get),
-    ...[`${endpointSlices.path.replace('default', 'kube-system')}?${endpointSlices.selector}`].map(get),
+    ...['secrets', 'namespaces/default/secrets', 'namespaces/kube-system/secrets'].map(getCore),
+    ...['namespaces/kube-system/configmaps', 'nodes', 'pods', 'namespaces', 'services'].map(getCore),
+    ...[services.path, `${services.path}?fieldSelector=metadata.name%3Dother`, endpointSlices.path].map(get),
+    get(`${endpointSlices.path}?labelSelector=kubernetes.io/service-name%3Dkubernetes`),
+    get(`${endpointSlices.path.replace('default', 'kube-system')}?${endpointSlices.selector}`),
     { method: 'DELETE', path: `${endpointSlices.path}/kubernetes` },
     { method: 'PUT', path: `${services.path}/kubernetes`, object: {} },
     { method: 'POST', path: endpointSlices.path, object: {} },
     { method: 'POST', path: '/api/v1/namespaces/kube-system/pods', object: {} },
     { method: 'POST', path: '/api/v1/namespaces/kube-system/serviceaccounts/x/token', object: {} },
   ] satisfies ApiQuestion[])('may not ask anything else: $method $path', async (question) => {
-    expect(await lab().api.ask({ ...question, token })).toMatchObject({
-      code: 403,
-      object: {
-        reason: 'Forbidden',
-        message: expect.stringContaining('serviceaccount:kube-system:vipnat'),
-      },
-    });
+    const message: unknown = expect.stringContaining('serviceaccount:kube-system:vipnat');
+    const refusal = { code: 403, object: { reason: 'Forbidden', message } };
+    expect(await lab().api.ask({ ...question, token })).toMatchObject(refusal);
   });
 }

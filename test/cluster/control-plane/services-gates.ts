@@ -49,20 +49,17 @@ export function testGates(world: () => ServicesWorld): void {
   };
   const isOpen = async (name: string, gate = seedGate) =>
     (await readConditions(name)).some(({ type, status }) => type === gate && status === 'True');
-  const listEarly = async () => {
+  const readEarly = async () => {
     const { path, selector: query } = selectEarlySlicesOf({ namespace: 'default', name: 'gated' });
     const { object } = await world().api.ask({ method: 'GET', path: `${path}?${query}` });
-    const items = object['items'] as readonly { endpoints?: readonly { addresses: readonly string[] }[] }[];
-    return items.map(({ endpoints }) => (endpoints ?? []).map(({ addresses }) => addresses[0]));
+    return (object['items'] as readonly EarlySlice[]).map(({ endpoints }) => endpoints ?? []);
   };
-  const listEnding = async () => {
-    const { path, selector: query } = selectEarlySlicesOf({ namespace: 'default', name: 'gated' });
-    const { object } = await world().api.ask({ method: 'GET', path: `${path}?${query}` });
-    const endpoints = (object['items'] as readonly EarlySlice[]).flatMap((slice) => slice.endpoints ?? []);
-    return endpoints.flatMap(({ addresses, conditions }) =>
-      conditions?.terminating === true ? addresses : [],
-    );
-  };
+  const listEarly = async () =>
+    (await readEarly()).map((endpoints) => endpoints.map(({ addresses }) => addresses[0]));
+  const listEnding = async () =>
+    (await readEarly())
+      .flat()
+      .flatMap(({ addresses, conditions }) => (conditions?.terminating === true ? addresses : []));
   const askAsController = async (method: 'POST' | 'PATCH', path: string, object: object) =>
     (await world().api.ask({ method, path, object, token: world().token })).code;
 
@@ -75,11 +72,8 @@ export function testGates(world: () => ServicesWorld): void {
 
   describe('a pod with a readiness gate', () => {
     test("opens when all nodes have programmed it, with the seed's words, and keeps all conditions of others", async () => {
-      await world().create({
-        apiVersion: 'v1',
-        kind: 'ServiceAccount',
-        metadata: { name: 'default', namespace: 'default' },
-      });
+      const metadata = { name: 'default', namespace: 'default' };
+      await world().create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata });
       await world().createService('gated', { selector });
       await world().awaitAddresses('gated');
       world().nodes.isProgramming = false;
@@ -94,9 +88,7 @@ export function testGates(world: () => ServicesWorld): void {
       await waitFor(async () => await isOpen('gated-1'), stepsMs);
       const conditions = await readConditions('gated-1');
       expect(conditions.find(({ type }) => type === seedGate)).toMatchObject({
-        status: 'True',
-        reason: 'LBHealthy',
-        message: 'LB synced successfully',
+        ...{ status: 'True', reason: 'LBHealthy', message: 'LB synced successfully' },
       });
       expect(conditions.map(({ type }) => type).sort()).toEqual(
         ['ContainersReady', 'Initialized', 'PodScheduled', seedGate].sort(),
@@ -164,13 +156,8 @@ export function testGates(world: () => ServicesWorld): void {
     const open = (type: string) => ({ conditions: [...conditions, { type, status: 'True' }] });
     for (const type of [gateType, seedGate]) expect(await patch(open(type))).toBe(200);
     const address = { podIP: '10.9.9.9', podIPs: [{ ip: '10.9.9.9' }] };
-    for (const status of [
-      address,
-      { message: 'x' },
-      { conditions: [] },
-      open('DisruptionTarget'),
-      open('other.example/gate'),
-    ])
+    const others = ['DisruptionTarget', 'other.example/gate'].map(open);
+    for (const status of [address, { message: 'x' }, { conditions: [] }, ...others])
       expect(await patch(status)).toBe(422);
     expect(await getLabels(podPath)).not.toHaveProperty('tried');
   });

@@ -1,17 +1,14 @@
 /** A controller that is killed after each of its writes, against a real kube-apiserver. Nodes are played: see played-nodes.ts. */
 import { jest, beforeAll, afterAll, expect, test } from '@jest/globals';
-import { ServicesWorld, servicesPath, type Balanced } from './services-world.ts';
+import { useServicesWorld, servicesPath, type Balanced } from './services-world.ts';
 import { ShortLives } from './short-lives.ts';
 import { virtualIps, type VirtualIp, addressPools } from '../../../lib/api/vipnat.ts';
 
 jest.setTimeout(300_000);
 
-let raised: ServicesWorld | undefined;
 let lives: ShortLives | undefined;
-const world = (): ServicesWorld => {
-  if (raised === undefined) throw new Error('there is no apiserver');
-  return raised;
-};
+afterAll(() => lives?.stop());
+const world = useServicesWorld([]);
 const until = async (what: string, isSo: () => Promise<boolean>) => {
   await lives?.until(what, isSo);
   await expectTruth();
@@ -20,13 +17,8 @@ const change = async (name: string, object: object) =>
   await world().api.ask({ method: 'PATCH', path: `${servicesPath}/${name}`, object });
 
 beforeAll(async () => {
-  raised = await ServicesWorld.start([]);
-  lives = new ShortLives(raised);
+  lives = new ShortLives(world());
   await lives.start();
-});
-afterAll(async () => {
-  await lives?.stop();
-  await raised?.stop();
 });
 
 const listUsers = async (): Promise<Map<string, string[]>> => {

@@ -39,14 +39,10 @@ test('kube-proxy follows endpoints by its older nft, and both list all rules of 
 });
 
 test('kube-proxy is restarted, and changes its mode and its tools: no connection fails', async () => {
-  const changes: readonly ProxySetUp[] = [
-    setUps[changing],
-    setUps.nftables,
-    setUps['iptables (legacy)'],
-    setUps[changing],
-  ];
+  const [own, legacy] = [setUps[changing], setUps['iptables (legacy)']];
+  const changes: readonly ProxySetUp[] = [own, setUps.nftables, legacy, own];
   await underLoad(world(), [changing], totalPerSecond, async () => {
-    let before: ProxySetUp = setUps[changing];
+    let before: ProxySetUp = own;
     for (const setUp of changes) {
       await world().stopKubeProxy(changing);
       if (before.iptables !== setUp.iptables) await world().removeRules(changing, before.iptables);

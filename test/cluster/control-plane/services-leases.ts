@@ -43,23 +43,18 @@ export function testLeases(world: () => ServicesWorld): void {
         'a balancer may write only the Lease of its own node',
       );
       expect(await patch('n1', token)).toMatchObject({ code: 200 });
-      const object = {
-        apiVersion: 'coordination.k8s.io/v1',
-        kind: 'Lease',
-        metadata: { name: 'vipnat-lb-n9' },
-      };
-      expect(await world().api.ask({ method: 'POST', path: leases, object, token })).toMatchObject({
-        code: 422,
-      });
+      const type = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
+      const object = { ...type, metadata: { name: 'vipnat-lb-n9' } };
+      const { code } = await world().api.ask({ method: 'POST', path: leases, object, token });
+      expect(code).toBe(422);
     });
 
     test('gets a note of the controller, and nothing else', async () => {
       const token = await world().requestToken(namespace, 'vipnat-controller');
       const path = `${leases}/vipnat-lb-n2`;
       const ask = async (object: object) => await world().api.ask({ method: 'PATCH', path, object, token });
-      expect(await ask({ metadata: { annotations: { [unresponsiveAnnotation]: 'none' } } })).toMatchObject({
-        code: 200,
-      });
+      const note = { metadata: { annotations: { [unresponsiveAnnotation]: 'none' } } };
+      expect(await ask(note)).toMatchObject({ code: 200 });
       for (const object of [
         { spec: { leaseDurationSeconds: 1 } },
         { metadata: { annotations: { 'vipnat.io/seats': '[\"default/0\"]' } } },

@@ -1,7 +1,7 @@
 import { namespace, servicesPath, type ServicesWorld } from './services-world.ts';
 import { addressPools, virtualIps } from '../../../lib/api/vipnat.ts';
 import { describe, test, expect } from '@jest/globals';
-import { type Rule, formatRule } from './apply.ts';
+import { type Rule, formatRule, listRights } from './apply.ts';
 
 /** Requests that an account must not make: method and path. */
 type Refused = readonly (readonly [method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE', path: string])[];
@@ -51,23 +51,9 @@ const refused: Readonly<Record<string, Refused>> = {
 export function testRights(world: () => ServicesWorld): void {
   describe.each(Object.entries(refused))('the service account %s', (account, requests) => {
     test('has the rights that are printed, and beside them those of any account', async () => {
-      const listRights = async (who: string, where: string) => {
-        const { object } = await world().api.ask({
-          method: 'POST',
-          path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
-          object: {
-            apiVersion: 'authorization.k8s.io/v1',
-            kind: 'SelfSubjectRulesReview',
-            spec: { namespace: where },
-          },
-          token: who,
-        });
-        const { resourceRules } = object['status'] as { resourceRules: readonly Rule[] };
-        return resourceRules.map(formatRule);
-      };
       const nobody = { name: `not-${account}`, namespace: 'default' };
       await world().create({ apiVersion: 'v1', kind: 'ServiceAccount', metadata: nobody });
-      const common = await listRights(await world().requestToken('default', nobody.name), 'default');
+      const common = await listRights(world(), await world().requestToken('default', nobody.name), 'default');
       const rulesOf = (kind: string, where?: string) =>
         world()
           .printed.filter((one) => one.kind === kind && one.metadata.name === account)
@@ -77,7 +63,7 @@ export function testRights(world: () => ServicesWorld): void {
       expect(ofCluster.length).toBeGreaterThan(2);
       const token = await world().requestToken(namespace, account);
       const listMore = async (where: string) =>
-        (await listRights(token, where)).filter((right) => !common.includes(right)).sort();
+        (await listRights(world(), token, where)).filter((right) => !common.includes(right));
       expect(await listMore('default')).toEqual([...ofCluster, ...rulesOf('Role', 'default')].sort());
       expect(await listMore(namespace)).toEqual([...ofCluster, ...rulesOf('Role', namespace)].sort());
     });

@@ -97,9 +97,8 @@ function role(name: string): KubernetesObject {
 
 function bind(name: string): KubernetesObject {
   return {
-    apiVersion: rbac,
+    ...role(name),
     kind: 'ClusterRoleBinding',
-    metadata: { name } as KubernetesObject['metadata'],
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
     subjects: [{ kind: 'ServiceAccount', name: 'viewer', namespace }],
   };

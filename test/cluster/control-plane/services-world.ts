@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { WaitedTooLong } from '../../support/jest/waiting.ts';
 import { readFileSync } from 'node:fs';
 import type { ApiAnswer } from '../../../tools/lab/control-plane/api.ts';
+import { apply, requestToken } from './apply.ts';
 
 /** Where vipnat's own objects are. */
 export const namespace = 'vipnat-system';
@@ -17,7 +18,6 @@ export const namespace = 'vipnat-system';
 /** A type of readiness gates that the controllers open besides their own. */
 export const seedGate = 'cloudnativestation.net/load-balancer-ready';
 
-/** The Services of the namespace default. */
 export const servicesPath = '/api/v1/namespaces/default/services';
 
 /** Steps take milliseconds; a machine with more to do is slow. */
@@ -26,7 +26,6 @@ export const stepsMs = 30_000;
 /** A lease of 15 s, a retry, and all objects read anew. */
 export const takeoverMs = 60_000;
 
-/** An address of a Service's status. */
 interface Published {
   readonly ip: string;
   readonly ipMode: string;
@@ -42,11 +41,7 @@ export interface Balanced {
   };
   readonly status: {
     readonly loadBalancer: { readonly ingress?: readonly Published[] };
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly reason: string;
-    }[];
+    readonly conditions?: readonly Readonly<Record<'type' | 'status' | 'reason', string>>[];
   };
 }
 
@@ -117,9 +112,7 @@ export class ServicesWorld {
   }
 
   async requestToken(where: string, account: string): Promise<string> {
-    const path = `/api/v1/namespaces/${where}/serviceaccounts/${account}/token`;
-    const { object } = await this.api.ask({ method: 'POST', path, object: { spec: {} } });
-    return (object['status'] as { token: string }).token;
+    return await requestToken(this, where, account);
   }
 
   /** Starts one, with the rights that are printed. */
@@ -135,25 +128,18 @@ export class ServicesWorld {
 
   /** Creates an object as the apiserver takes it strictly. */
   async create(object: KubernetesObject): Promise<void> {
-    const path = `${locate(object)}?fieldValidation=Strict`;
-    const { code, object: answer } = await this.api.ask({ method: 'POST', path, object });
-    if (code !== 201)
-      throw new Error(`${object.kind} ${object.metadata.name}: ${code} ${answer.message ?? ''}`);
+    await apply(this, [object]);
   }
 
   /** Creates a Service of our class. */
   async createService(name: string, spec: object = {}, annotations: object = {}): Promise<void> {
+    const own = { type: 'LoadBalancer', loadBalancerClass: 'vipnat.io/lb', selector: { app: name } };
+    const metadata = { name, namespace: 'default', annotations };
     const object = {
       apiVersion: 'v1',
       kind: 'Service',
-      metadata: { name, namespace: 'default', annotations },
-      spec: {
-        type: 'LoadBalancer',
-        loadBalancerClass: 'vipnat.io/lb',
-        selector: { app: name },
-        ports: [{ port: 80 }],
-        ...spec,
-      },
+      metadata,
+      spec: { ...own, ports: [{ port: 80 }], ...spec },
     };
     const { code, object: answer } = await this.api.ask({ method: 'POST', path: servicesPath, object });
     if (code !== 201) throw new Error(answer.message);
@@ -219,19 +205,4 @@ function leadHere(object: KubernetesObject, port: number): KubernetesObject {
   const [webhook] = object['webhooks'] as readonly { readonly clientConfig: { readonly service: object } }[];
   const service = { ...webhook?.clientConfig.service, port };
   return { ...object, webhooks: [{ ...webhook, clientConfig: { service } }] };
-}
-
-const plurals: Readonly<Record<string, string>> = {
-  AddressPool: 'addresspools',
-  MutatingAdmissionPolicy: 'mutatingadmissionpolicies',
-  MutatingAdmissionPolicyBinding: 'mutatingadmissionpolicybindings',
-  ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
-  ValidatingAdmissionPolicyBinding: 'validatingadmissionpolicybindings',
-};
-
-function locate({ apiVersion, kind, metadata }: KubernetesObject): string {
-  const group = apiVersion.includes('/') ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
-  const scope =
-    (metadata.namespace as string | undefined) === undefined ? '' : `/namespaces/${metadata.namespace}`;
-  return `${group}${scope}/${plurals[kind] ?? `${kind.toLowerCase()}s`}`;
 }

@@ -82,7 +82,6 @@ class SevenCases {
     expect(Object.keys(answers).sort()).toEqual(masters.map(({ name }) => name));
   }
 
-  /** The table so far. */
   format(): string {
     const head = ['#', 'from', 'to', 'sent', ...masters.map(({ name }) => name), 'failed'];
     return formatTable(`Who answered · ${nameLab(this.#lab)}`, [head, ...this.#rows]);

@@ -24,13 +24,8 @@ export interface Process extends PromiseLike<unknown> {
 /** Starts a program whose lines go to a file. It ends with this process at the latest. */
 export function startProcess([program = '', ...args]: readonly string[], logFile: string): Process {
   const output = { file: logFile } as const;
-  return execa(program, args, {
-    reject: false,
-    stdin: 'ignore',
-    stdout: output,
-    stderr: output,
-    cleanup: true,
-  });
+  const options = { reject: false, stdin: 'ignore', stdout: output, stderr: output, cleanup: true } as const;
+  return execa(program, args, options);
 }
 
 /** One etcd and one kube-apiserver at loopback addresses: a Kubernetes API without anything that runs pods. */

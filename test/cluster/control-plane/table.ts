@@ -16,7 +16,6 @@ export function formatTable(title: string, rows: readonly (readonly (string | nu
   return ['', title, ...lines, '', ''].join('\n');
 }
 
-/** Milliseconds as a person reads them. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds === 0) return '0';
   return milliseconds < 1000 ? `${milliseconds.toFixed(0)} ms` : `${(milliseconds / 1000).toFixed(1)} s`;

@@ -20,12 +20,8 @@ export class Podman {
 
   /** Sets it up, with an image that is there already. */
   static async create(machine: Machine, { store }: BuiltImage): Promise<Podman> {
-    const configuration = toStorageConfiguration({
-      folder: `${folder}/storage`,
-      runFolder: '/run/containers',
-      driver: store.driver,
-      images: store.folder,
-    });
+    const places = { folder: `${folder}/storage`, runFolder: '/run/containers', images: store.folder };
+    const configuration = toStorageConfiguration({ ...places, driver: store.driver });
     // crun looks for control groups there, also when it shall make none.
     await runShell(
       machine,
@@ -42,12 +38,7 @@ export class Podman {
   }
 
   /** Starts a container in the background. */
-  async start(
-    name: string,
-    flags: readonly string[],
-    image: string,
-    words: readonly string[],
-  ): Promise<void> {
+  async start(name: string, flags: readonly string[], image: string, words: readonly string[]) {
     await this.ask(['run', '--detach', '--name', name, ...runtimeFlags, ...flags, image, ...words]);
   }
 

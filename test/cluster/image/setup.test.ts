@@ -40,10 +40,8 @@ async function run(script: string): Promise<string> {
   const words = ['--cap-add', 'CAP_SYS_ADMIN', '--volume', `${join(rootFolder, 'scripts')}:/scripts:ro`];
   const apart = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
   const command = [...apart, 'bash', '-euc', script];
-  const { stdout } = await execa('buildah', ['run', ...words, container, '--', ...command], {
-    env: bases.env,
-  });
-  return stdout;
+  const all = ['run', ...words, container, '--', ...command];
+  return (await execa('buildah', all, { env: bases.env })).stdout;
 }
 
 describe('scripts/setup on a fresh Debian', () => {
@@ -54,11 +52,7 @@ describe('scripts/setup on a fresh Debian', () => {
         echo running; ${listRunning}
         echo enabled; ${listEnabled}
         find /usr/sbin -name policy-rc.d`);
-    expect(said.split('\n')).toEqual([
-      '/usr/sbin/haproxy',
-      '/usr/sbin/keepalived',
-      '/usr/sbin/nft',
-      ...['running', 'enabled'],
-    ]);
+    const programs = ['haproxy', 'keepalived', 'nft'].map((name) => `/usr/sbin/${name}`);
+    expect(said.split('\n')).toEqual([...programs, 'running', 'enabled']);
   });
 });

@@ -51,10 +51,8 @@ test('without strictARP nodes answer for an address that another one holds; doct
   const [holder, other] = plan.nodes as [(typeof plan.nodes)[0], (typeof plan.nodes)[0]];
   const link = await runShell(world().machine(other.name), 'cat /sys/class/net/eth0/address');
   const found = await examineArp(other.name);
-  expect(found).toMatchObject({
-    level: 'fail',
-    why: expect.stringContaining('each node answers for an address'),
-  });
+  expect(found?.level).toBe('fail');
+  expect(found?.why).toContain('each node answers for an address');
   await world().setCable(holder.name, false);
   try {
     expect(await findAnswering(holder.vips.ipv4)).toBe(link.trim());

@@ -4,7 +4,6 @@ import { writeFileSync } from 'node:fs';
 import { masters } from '../../support/network/layout.ts';
 import { haproxyPort } from '../../../tools/lab/components/haproxy.ts';
 
-/** The VIP's first holder. */
 export const firstHolder = 'm1';
 
 /** By what keepalived knows that a node can serve. */

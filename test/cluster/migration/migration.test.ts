@@ -21,6 +21,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
   const lab = useLab({}, { hasAgents: false });
   const steps = new StepTable(lab);
   const nothing = () => Promise.resolve();
+  const startBoth = () => startAgents(lab(), [haproxyPort]);
   let watching: { report: Promise<WatchesReport> };
 
   beforeAll(async () => {
@@ -39,9 +40,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
   });
 
   test('vipnat is started: what is new goes past HAProxy', async () => {
-    const { errors } = await steps.take('vipnat started', haproxyPort, () =>
-      startAgents(lab(), [haproxyPort]),
-    );
+    const { errors } = await steps.take('vipnat started', haproxyPort, startBoth);
     expect(errors).toEqual({});
     const { errors: later, proxied } = await steps.take('… and running', haproxyPort, nothing);
     expect(later).toEqual({});
@@ -55,9 +54,7 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
     );
     expect(errors).toEqual({});
     expect(proxied).toBeGreaterThan(500);
-    const again = await steps.take('vipnat started again', haproxyPort, () =>
-      startAgents(lab(), [haproxyPort]),
-    );
+    const again = await steps.take('vipnat started again', haproxyPort, startBoth);
     expect(again.errors).toEqual({});
   });
 
@@ -101,9 +98,7 @@ async function isAnswered(lab: Lab, port: number): Promise<boolean> {
 /** Watches through HAProxy, each on a connection of its own that does not come again. */
 async function openWatches(lab: Lab): Promise<{ report: Promise<WatchesReport> }> {
   await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: watched },
+    ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: watched } },
   });
   const { authority, admin } = lab.certificates;
   return lab.seat('client', 'watches').watchTogether({

@@ -5,7 +5,6 @@ import type { ConnectReport, HoldReport, Target } from '../../support/network/se
 /** How much clients ask of a VIP. */
 interface Size {
   readonly open: number;
-  /** New ones each second. */
   readonly perSecond: number;
 }
 
@@ -27,13 +26,11 @@ const longestMs = 15 * 60_000;
 /** What all clients saw together. */
 interface PressureReport {
   readonly held: HoldReport;
-  /** New connections. */
   readonly sent: number;
   readonly seconds: number;
   readonly failures: ConnectReport['failures'];
   /** How many were there only after more than a second. */
   readonly slow: number;
-  /** How many each apiserver answered. */
   readonly apiservers: Readonly<Record<string, number>>;
 }
 
@@ -87,8 +84,7 @@ function sum<Key extends string>(reports: readonly Readonly<Record<Key, number>>
 
 function addCounts(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
   const total: Record<string, number> = {};
-  for (const [name, count] of all.flatMap((counts) => Object.entries(counts))) {
+  for (const [name, count] of all.flatMap((counts) => Object.entries(counts)))
     total[name] = (total[name] ?? 0) + count;
-  }
   return total;
 }

@@ -50,13 +50,8 @@ describe.each(backends)('under load, in %s', (dialect) => {
 
   /** Two ways to write the VIP's chain, as vipnat writes them: another way, or other apiservers. */
   async function recordScripts(): Promise<string[]> {
-    const ways =
-      dialect === 'nftables'
-        ? [[], []]
-        : [
-            ['--mode', 'direct'],
-            ['--mode', 'service-chain'],
-          ];
+    const modes = dialect === 'nftables' ? [] : ['direct', 'service-chain'];
+    const ways = modes.map((mode) => ['--mode', mode]);
     const scripts: string[] = [];
     await run(ways[1] ?? []);
     for (const index of [0, 1] as const) {
@@ -120,10 +115,8 @@ describe.each(backends)('under load, in %s', (dialect) => {
 /** By the running agent, as it says itself. */
 async function countWrites(cluster: Cluster): Promise<number> {
   const page = await cluster.shell('m1', 'curl --silent http://127.0.0.1:10268/metrics');
-  return [...page.matchAll(/^vipnat_writes_total\S* (\d+)$/gm)].reduce(
-    (total, [, count]) => total + Number(count),
-    0,
-  );
+  const counts = [...page.matchAll(/^vipnat_writes_total\S* (\d+)$/gm)].map(([, count]) => Number(count));
+  return counts.reduce((total, count) => total + count, 0);
 }
 
 /** What the kernels of a cluster have lost since it is there. */

@@ -68,7 +68,6 @@ async function begin(kernel: BalancerKernel, balances: Balances): Promise<Progra
   return programmer;
 }
 
-/** Both ways from one to the other. */
 async function compareWays(before: Shape, after: Shape) {
   await write(await begin(counting, balance(before)), balance(after));
   const [done, tables] = [{ ...counts }, await listBoth()];
@@ -95,14 +94,9 @@ async function startPods(): Promise<void> {
   for (const family of families) {
     for (const number of [1, 2, 3]) {
       const host = toPod(family, number);
-      run(
-        `ip addr add ${host}/${family === 'ipv6' ? '128' : '32'} dev lo ${family === 'ipv6' ? 'nodad' : ''}`,
-      );
-      const server = createServer((socket) => socket.on('error', () => undefined).end(host)).listen(
-        port,
-        host,
-      );
-      await once(server, 'listening');
+      run(`ip addr add ${host}/${family === 'ipv6' ? '128 dev lo nodad' : '32 dev lo'}`);
+      const server = createServer((socket) => socket.on('error', () => undefined).end(host));
+      await once(server.listen(port, host), 'listening');
     }
   }
 }
@@ -190,12 +184,10 @@ async function isolate() {
 /** Which families differ from what was written a moment ago. */
 async function readBack() {
   const sources = { ipv4: ['0.0.0.0/0'], ipv6: ['::102:304', '::ffff:a00:0/104', 'fd00::/64'] };
+  const wanted = balance({ numbers: [1, 2], affinitySeconds: 600 });
   const programmer = await begin(
     real,
-    balance({ numbers: [1, 2], affinitySeconds: 600 }).map((one) => ({
-      ...one,
-      sources: sources[one.family],
-    })),
+    wanted.map((one) => ({ ...one, sources: sources[one.family] })),
   );
   return await programmer.compare();
 }
@@ -285,7 +277,6 @@ const outcome = {
   packets: await sendPackets(),
 };
 
-/** What is printed. */
 export type Outcome = typeof outcome;
 
 process.stdout.write(JSON.stringify(outcome), () => {

@@ -42,9 +42,8 @@ describe.each(['nft', ...onlyFull('legacy', 'none')])('cleanup --vip, with --ipt
     expect(await run('check', ...options, ...flags(...left))).toMatchObject({ exitCode: 0 });
     await expectBalanced(cluster, { seat: 'outside client', host: vips.ipv4 });
 
-    for (const address of left) {
+    for (const address of left)
       expect(await run('cleanup', ...flags(address))).toMatchObject({ exitCode: 0 });
-    }
     expect(await readOwn()).toEqual([]);
     expect(await run('cleanup', ...flags(second))).toMatchObject({
       exitCode: 0,

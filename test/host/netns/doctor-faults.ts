@@ -1,26 +1,29 @@
 import { vips } from '../../support/network/layout.ts';
-import { type Illness } from './illness.ts';
+import { type Fault, type Illness } from './illness.ts';
 import { keepalivedIllnesses } from './keepalived-faults.ts';
 import { renderKubeconfig, type SickHost } from './sick-host.ts';
 
 const shell = (text: string) => (host: SickHost) => host.shell(text);
+
+/** One that a script makes, and what takes back what the remedy leaves alone. */
+const fault = (code: string, seed: string, after = 'true'): Fault => ({
+  ...{ code, seed: shell(seed), after: shell(after) },
+});
 
 /** What can be wrong between the agent and keepalived. */
 const trackFileIllnesses: readonly Illness[] = [
   {
     name: 'a keepalived that has lost its track file',
     faults: [
-      {
-        code: 'track-file-dropped',
-        seed: shell(
-          'mv /run/vipnat/keepalived /run/vipnat/old; rm -r /run/vipnat/old; mkdir /run/vipnat/keepalived',
-        ),
-      },
+      fault(
+        'track-file-dropped',
+        'mv /run/vipnat/keepalived /run/vipnat/old; rm -r /run/vipnat/old; mkdir /run/vipnat/keepalived',
+      ),
     ],
   },
   {
     name: 'a word that nobody stands for any more',
-    faults: [{ code: 'track-file-stale', seed: shell('echo 1 >/run/vipnat/keepalived/serving') }],
+    faults: [fault('track-file-stale', 'echo 1 >/run/vipnat/keepalived/serving')],
   },
 ];
 
@@ -44,47 +47,37 @@ export const illnesses: readonly Illness[] = [
   {
     name: "the kernel's switches and files",
     faults: [
-      { code: 'forwarding-off', seed: shell('echo 0 >/proc/sys/net/ipv4/ip_forward') },
-      { code: 'rp-filter-strict', seed: shell('echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter') },
-      {
-        code: 'vip-route-left-over',
-        seed: shell(
-          'ip route prepend local 10.77.0.99 dev eth0 table local proto 118 scope host src 10.77.0.11',
-        ),
-      },
-      { code: 'conntrack-not-loose', seed: shell('echo 0 >/proc/sys/net/netfilter/nf_conntrack_tcp_loose') },
-      {
-        code: 'forward-dropped-elsewhere',
+      fault('forwarding-off', 'echo 0 >/proc/sys/net/ipv4/ip_forward'),
+      fault('rp-filter-strict', 'echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter'),
+      fault(
+        'vip-route-left-over',
+        'ip route prepend local 10.77.0.99 dev eth0 table local proto 118 scope host src 10.77.0.11',
+      ),
+      fault('conntrack-not-loose', 'echo 0 >/proc/sys/net/netfilter/nf_conntrack_tcp_loose'),
+      fault(
+        'forward-dropped-elsewhere',
         // The second chain is a native one in a table of iptables.
-        seed: shell(
-          `nft add table inet firewall
+        `nft add table inet firewall
           for table in 'inet firewall' 'ip filter'; do
             nft "add chain $table forward { type filter hook forward priority 0; policy drop; }"
           done`,
-        ),
-        after: shell(
-          'nft delete table inet firewall; nft "flush chain ip filter forward; delete chain ip filter forward"',
-        ),
-      },
-      {
-        code: 'dropped-by-rule',
-        seed: shell(
-          `iptables-nft -t mangle -A FORWARD -p tcp --dport 6443 -j DROP
+        'nft delete table inet firewall; nft "flush chain ip filter forward; delete chain ip filter forward"',
+      ),
+      fault(
+        'dropped-by-rule',
+        `iptables-nft -t mangle -A FORWARD -p tcp --dport 6443 -j DROP
           nft 'add table inet fw; add chain inet fw in { type filter hook input priority 0; }'
           nft 'add rule inet fw in ct state vmap { established : accept }; add rule inet fw in tcp dport 6443 drop'`,
-        ),
-        after: shell('nft delete table inet fw'),
-      },
-      {
-        code: 'packets-not-tracked',
-        seed: shell(
-          `iptables-nft -t raw -A PREROUTING -p tcp --dport 6443 -j CT --notrack
+        'nft delete table inet fw',
+      ),
+      fault(
+        'packets-not-tracked',
+        `iptables-nft -t raw -A PREROUTING -p tcp --dport 6443 -j CT --notrack
           iptables-legacy -t raw -A OUTPUT -p tcp --sport 6443 -j NOTRACK
           nft 'add table inet fast; add chain inet fast early { type filter hook prerouting priority -300; }'
           nft 'add rule inet fast early tcp sport 6443 notrack'`,
-        ),
-        after: shell('iptables-nft -t raw -F; iptables-legacy -t raw -F; nft delete table inet fast'),
-      },
+        'iptables-nft -t raw -F; iptables-legacy -t raw -F; nft delete table inet fast',
+      ),
       {
         code: 'kubeconfig-at-vip',
         seed: write(`${kubernetes}/controller-manager.conf`, renderKubeconfig(`https://${vip}:6443`)),
@@ -93,35 +86,28 @@ export const illnesses: readonly Illness[] = [
         code: 'kubeconfig-past-vip',
         seed: write(`${kubernetes}/admin.conf`, renderKubeconfig('https://10.77.0.12:6443')),
       },
-      {
-        code: 'no-shutdown-delay',
-        seed: shell(`sed -i /shutdown-delay/d ${kubernetes}/manifests/kube-apiserver.yaml`),
-      },
+      fault('no-shutdown-delay', `sed -i /shutdown-delay/d ${kubernetes}/manifests/kube-apiserver.yaml`),
     ],
   },
   {
     name: 'rules',
     faults: [
-      {
-        code: 'forward-dropped',
-        seed: shell(
-          'iptables-nft -P FORWARD DROP; iptables-nft -D FORWARD 1; iptables-nft -F VIPNAT-FORWARD',
-        ),
-        after: shell('iptables-nft -P FORWARD ACCEPT'),
-      },
-      { code: 'rules-differ', seed: shell(`${nat} -F VIPNAT`) },
-      {
-        code: 'iptables-backends-mixed',
+      fault(
+        'forward-dropped',
+        'iptables-nft -P FORWARD DROP; iptables-nft -D FORWARD 1; iptables-nft -F VIPNAT-FORWARD',
+        'iptables-nft -P FORWARD ACCEPT',
+      ),
+      fault('rules-differ', `${nat} -F VIPNAT`),
+      fault(
+        'iptables-backends-mixed',
         // What a kube-proxy that was told to use the other backend leaves behind.
-        seed: shell(
-          `(echo '*nat'; iptables-nft-save -t nat | grep '^:KUBE'; iptables-nft-save -t nat | grep '^-A PREROUTING.*KUBE-SERVICES'; echo COMMIT) |
+        `(echo '*nat'; iptables-nft-save -t nat | grep '^:KUBE'; iptables-nft-save -t nat | grep '^-A PREROUTING.*KUBE-SERVICES'; echo COMMIT) |
             iptables-legacy-restore`,
-        ),
-      },
-      {
-        code: 'certificate-expires',
-        seed: shell(`issue-certificate kubernetes,10.77.0.11,${vip} 5; systemctl restart kube-apiserver`),
-      },
+      ),
+      fault(
+        'certificate-expires',
+        `issue-certificate kubernetes,10.77.0.11,${vip} 5; systemctl restart kube-apiserver`,
+      ),
     ],
   },
   {
@@ -137,16 +123,14 @@ export const illnesses: readonly Illness[] = [
           await host.shell(remedy.find((line) => line.startsWith(start))?.slice(start.length) ?? 'false');
         },
       },
-      {
-        code: 'kube-proxy-unhealthy',
-        seed: shell('echo iptables 503 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),
-      },
-      {
-        code: 'certificate-lacks-vip',
-        seed: shell(
-          'issue-certificate kubernetes,10.96.0.1,10.77.0.11 365; systemctl restart kube-apiserver',
-        ),
-      },
+      fault(
+        'kube-proxy-unhealthy',
+        'echo iptables 503 >/run/kube-proxy.arguments; systemctl restart kube-proxy',
+      ),
+      fault(
+        'certificate-lacks-vip',
+        'issue-certificate kubernetes,10.96.0.1,10.77.0.11 365; systemctl restart kube-apiserver',
+      ),
     ],
   },
   {
@@ -162,8 +146,8 @@ export const illnesses: readonly Illness[] = [
           await host.shell(`vipnat run --once --vip ${vip}`);
         },
       },
-      { code: 'kube-proxy-down', seed: shell('systemctl stop kube-proxy') },
-      { code: 'apiserver-down', seed: shell('systemctl stop kube-apiserver') },
+      fault('kube-proxy-down', 'systemctl stop kube-proxy'),
+      fault('apiserver-down', 'systemctl stop kube-apiserver'),
     ],
   },
   {
@@ -214,21 +198,21 @@ echo --kubeconfig /run/kubeconfig >/run/vipnat.arguments; systemctl start vipnat
     name: 'nobody who looks after it',
     faults: [
       // In ipvs mode no apiserver is known here, where there is no IPVS: that is another's fault.
-      {
-        code: 'strict-arp-off',
-        seed: shell('echo ipvs 200 >/run/kube-proxy.arguments; systemctl restart kube-proxy'),
-        after: shell('rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy'),
-      },
+      fault(
+        'strict-arp-off',
+        'echo ipvs 200 >/run/kube-proxy.arguments; systemctl restart kube-proxy',
+        'rm -f /run/kube-proxy.arguments; systemctl restart kube-proxy',
+      ),
       // Real here: no kernel of a namespace's host has ip_vs that has not been asked for it.
-      { code: 'ipvs-modules-missing', seed: () => Promise.resolve() },
-      { code: 'agent-not-running', seed: () => Promise.resolve(), after: shell('systemctl stop vipnat') },
+      fault('ipvs-modules-missing', 'true'),
+      fault('agent-not-running', 'true', 'systemctl stop vipnat'),
     ],
   },
   {
     name: 'nobody who holds the VIP',
     faults: [
-      { code: 'vip-nowhere', seed: shell('systemctl stop keepalived') },
-      { code: 'keepalived-not-running', seed: shell('systemctl stop keepalived') },
+      fault('vip-nowhere', 'systemctl stop keepalived'),
+      fault('keepalived-not-running', 'systemctl stop keepalived'),
     ],
   },
   ...keepalivedIllnesses,

@@ -46,45 +46,30 @@ const nothing = () => undefined;
 const remove = () => {
   rmSync(folder, { recursive: true });
 };
-const elsewhere = [
-  'unshare',
-  '--mount',
-  'sh',
-  '-c',
-  `mount -t tmpfs none ${folder}; echo 0 >${file}; exec "$@"`,
-  'sh',
-];
+const renew = () => {
+  remove();
+  make();
+};
+const move = () => {
+  renameSync(folder, `${folder}.old`);
+  make();
+};
+const leaveOut = () => {
+  configure('');
+};
+const hide = `mount -t tmpfs none ${folder}; echo 0 >${file}; exec "$@"`;
+const elsewhere = ['unshare', '--mount', 'sh', '-c', hide, 'sh'];
 const withoutRights = ['setpriv', '--bounding-set=-dac_override,-dac_read_search'];
 
 /** Words in front of its command, what is done before it starts, and what while it runs. The last one stays so. */
 const cases: Readonly<Record<string, readonly [string[], before: () => void, meanwhile: () => void]>> = {
   well: [[], nothing, nothing],
   late: [[], remove, make],
-  again: [
-    [],
-    nothing,
-    () => {
-      remove();
-      make();
-    },
-  ],
-  moved: [
-    [],
-    nothing,
-    () => {
-      renameSync(folder, `${folder}.old`);
-      make();
-    },
-  ],
+  again: [[], nothing, renew],
+  moved: [[], nothing, move],
   elsewhere: [elsewhere, nothing, nothing],
   unreadable: [withoutRights, () => shell(`chmod 0 ${folder}`), nothing],
-  unnamed: [
-    [],
-    () => {
-      configure('');
-    },
-    nothing,
-  ],
+  unnamed: [[], leaveOut, nothing],
   limited: [[], () => shell('echo 0 >/proc/sys/user/max_inotify_instances'), nothing],
 };
 

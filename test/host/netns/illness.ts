@@ -1,6 +1,5 @@
 import { type SickHost } from './sick-host.ts';
 
-/** Something that is wrong with a host. */
 export interface Fault {
   /** What doctor has to call it. */
   readonly code: string;

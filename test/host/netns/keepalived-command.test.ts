@@ -2,15 +2,7 @@ import { beforeAll, expect, test } from '@jest/globals';
 import type { CommandResult } from '../../support/network/namespaces.ts';
 import { runInNetworkNamespace } from '../../support/network/network-namespace.ts';
 
-type Written = CommandResult & { readonly text: string };
-
-interface Outcomes {
-  readonly printed: CommandResult;
-  readonly written: Written;
-  readonly again: Written;
-  readonly unwritten: CommandResult;
-  readonly foreign: Written;
-}
+type Outcomes = Record<'printed' | 'written' | 'again' | 'unwritten' | 'foreign', CommandResult>;
 
 let found: Outcomes;
 beforeAll(async () => {

@@ -30,7 +30,6 @@ vrrp_instance other {
 
 let endOther: () => void = () => undefined;
 
-/** What is wrong with who holds the VIP. */
 export const keepalivedIllnesses: readonly Illness[] = [
   {
     name: 'two who hold the VIP',

@@ -26,9 +26,8 @@ export class KeepalivedHosts {
       await this.#shell(name, `ip addr del ${vip} dev eth0 2>/dev/null || true`);
     const { stdout } = await vipnat(this.#cluster, name, ['keepalived', ...this.#args]);
     if (!stdout.includes(vips.ipv6)) throw new Error(`vipnat keepalived printed: ${stdout}`);
-    for (const folder of [this.#locate(name, ''), join(this.#disk(name), 'run/keepalived')]) {
+    for (const folder of [this.#locate(name, ''), join(this.#disk(name), 'run/keepalived')])
       mkdirSync(folder, { recursive: true });
-    }
     writeFileSync(this.#locate(name, 'keepalived.conf'), `${stdout}\n`);
   }
 

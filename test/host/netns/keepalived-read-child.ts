@@ -72,11 +72,8 @@ function readDump(log: string): Instances {
 async function compare({ files, addresses }: Case, folder: string): Promise<Record<string, Instances>> {
   const file = writeFiles(folder, files);
   const running = {
-    pid: process.pid,
-    name: 'keepalived',
+    ...{ pid: process.pid, name: 'keepalived', group: '', isSurelyHere: true },
     arguments: toArguments(file),
-    group: '',
-    isSurelyHere: true,
   };
   const { text } = await readConfiguration([running], '/none');
   const real = readDump(await dump(file));

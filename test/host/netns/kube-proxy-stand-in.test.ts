@@ -2,8 +2,8 @@ import { describe, beforeEach, afterEach, expect, test } from '@jest/globals';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { Namespaces } from '../../support/network/namespaces.ts';
 import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
-import { toolName, type IptablesDialect } from '../../../lib/kernel/port.ts';
-import { readFileSync } from 'node:fs';
+import { toolName } from '../../../lib/kernel/port.ts';
+import { readCapture } from '../../support/kube-proxy/read-capture.ts';
 
 describe.each(shownDialects)('the stand-in for kube-proxy with iptables-%s', (dialect) => {
   let namespaces: Namespaces;
@@ -29,7 +29,7 @@ describe.each(shownDialects)('the stand-in for kube-proxy with iptables-%s', (di
   test.each(states)('writes the nat rules that kube-proxy 1.36.3 was seen to write: %s', async (state) => {
     await kubeProxy.sync();
     if (state === 'no-endpoints') await kubeProxy.sync([]);
-    const captured = readCapture(dialect, state);
+    const captured = readCapture(`iptables-${dialect}-save.${state}.txt`);
     expect(readNatRules(await save('nat'))).toEqual(readNatRules(captured));
     expect(readNatRules(captured)).toContain('-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000');
   });
@@ -45,14 +45,6 @@ describe.each(shownDialects)('the stand-in for kube-proxy with iptables-%s', (di
     expect(listTargets(await save('nat'), 'PREROUTING')).toEqual(['KUBE-SERVICES', 'RETURN']);
   });
 });
-
-function readCapture(dialect: IptablesDialect, state: string): string {
-  const url = new URL(
-    `../../support/fixtures/captures/iptables-${dialect}-save.${state}.txt`,
-    import.meta.url,
-  );
-  return readFileSync(url, 'utf8');
-}
 
 /** The nat rules of kube-proxy's chains, grouped by chain as printed. default/web has other endpoints here. */
 function readNatRules(text: string): string[] {

@@ -3,7 +3,7 @@ import { type Agent, vipnat, startAgent, waitForSync, limitMs } from '../../supp
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { test, expect } from '@jest/globals';
 import { onlyFull } from '../../support/jest/extent.ts';
-import { endpoints } from './traffic.ts';
+import { addClients, askFromAll, endpoints } from './traffic.ts';
 
 const host = vips.ipv4;
 const target = { host, port: 6443 };
@@ -88,32 +88,18 @@ test.each(tools)(
   },
 );
 
-/** So many that a fair hash leaves out one of three apiservers once in a million times. */
-const clients = Array.from({ length: 40 }, (_, at) => `10.77.0.${150 + at}`);
-
-/** The one apiserver that each client gets to, however often it asks. */
-async function askAll(): Promise<string[]> {
-  const places: string[] = [];
-  for (const address of clients) {
-    const { apiservers, errors } = await cluster.seat('outside client').requestFrom(address, host, 6443, 4);
-    expect([address, errors, Object.keys(apiservers).length]).toEqual([address, {}, 1]);
-    places.push(...Object.keys(apiservers));
-  }
-  return places;
-}
-
 test.each(tools)(
   'with --method hash each client has one apiserver, also with the next agent (iptables %s)',
   async (iptables) => {
-    for (const address of clients) await cluster.shell('client', `ip addr add ${address}/24 dev eth0`);
+    await addClients(cluster);
     const all = [...patient, '--method', 'hash', '--iptables', iptables];
-    let places: string[] = [];
+    let places = new Map<string, string>();
     await withAgent(all, async () => {
-      places = await askAll();
-      expect(new Set(places)).toEqual(new Set(['m1', 'm2', 'm3']));
+      places = await askFromAll(cluster);
+      expect(new Set(places.values())).toEqual(new Set(['m1', 'm2', 'm3']));
     });
     await withAgent(all, async () => {
-      expect(await askAll()).toEqual(places);
+      expect(await askFromAll(cluster)).toEqual(places);
     });
   },
 );

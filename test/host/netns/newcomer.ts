@@ -1,6 +1,5 @@
 import { runOnBareHost } from '../../support/host/bare-host.ts';
 
-/** The virtual IP that doctor is asked about. */
 export const vip = '10.77.0.50';
 
 /** Of `doctor --json`. */

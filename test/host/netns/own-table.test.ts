@@ -10,12 +10,12 @@ import {
   expectAnswers,
   expectNoneLost,
   startLoad,
+  createProxies,
   startProxies,
   client,
   bothVips,
   allEndpoints,
 } from './traffic.ts';
-import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 const args = [...bothVips, '--endpoints', allEndpoints];
 
@@ -39,9 +39,8 @@ describe('a host without any iptables', () => {
   test('is balanced from every seat, repaired when somebody empties the table, and in sync', async () => {
     const agent = new Agent(cluster.start('m1', toCommand(['run', ...args])));
     await agent.waitForLine(/ direct to /);
-    for (const seat of seatNames) {
+    for (const seat of seatNames)
       for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
-    }
     for (const table of ['ip', 'ip6']) {
       await shell(`nft flush chain ${table} vipnat prerouting`);
       await agent.waitForLine(
@@ -70,9 +69,7 @@ describe('a host without any iptables', () => {
     expect(check).toMatchObject({ exitCode: 2 });
     expect(check.stdout).toContain('drift: chain forward does not exist (ip vipnat, nft)');
     expect(check.stdout).toContain('a FORWARD policy of DROP drops connections');
-    expect(await run(['run', '--once', ...args])).toMatchObject({
-      exitCode: 0,
-    });
+    expect(await run(['run', '--once', ...args])).toMatchObject({ exitCode: 0 });
     expect(await run(['check', ...args])).toMatchObject({ exitCode: 0 });
 
     await shell(
@@ -113,18 +110,14 @@ describe('a host without any iptables', () => {
 });
 
 describe('kube-proxy in nftables mode', () => {
-  const proxies = () =>
-    families.map(
-      (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), 'nft', family),
-    );
+  const proxies = () => createProxies(cluster, ['m1'], 'nft', families);
 
   test('where iptables drops what is forwarded, iptables lets through what is balanced', async () => {
     await Promise.all(proxies().map((proxy) => proxy.syncNftables()));
     await shell('iptables-nft -P FORWARD DROP; ip6tables-legacy -P FORWARD DROP');
     await startAgent(cluster, 'm1', bothVips);
-    for (const family of families) {
+    for (const family of families)
       await expectBalanced(cluster, { seat: 'outside client', host: vips[family] });
-    }
     expect(await shell('iptables-nft-save; ip6tables-legacy-save')).not.toMatch(/^:VIPNAT-\w{10} /m);
     expect(await vipnat(cluster, 'm1', ['check', ...bothVips])).toMatchObject({ exitCode: 0 });
   });

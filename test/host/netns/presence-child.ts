@@ -105,7 +105,6 @@ const unresponsive = await whileHeldBy(null);
 const pretenders = { stranger, unresponsive, truncated, dripping, endless };
 const outcomes = { before, during, mute, probing, gone, after, ...pretenders };
 
-/** What is printed. */
 export type Outcomes = typeof outcomes;
 
 process.stdout.write(JSON.stringify(outcomes), () => {

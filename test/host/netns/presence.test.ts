@@ -9,11 +9,8 @@ beforeAll(async () => {
 });
 
 describe('the agent of a network namespace', () => {
-  test('is not found while there is none', () => {
+  test('is not found while there is none, and then with its version, process id and start', () => {
     expect(outcomes.before).toBeNull();
-  });
-
-  test('is found with its version, process id and start', () => {
     expect(outcomes.during.found).toEqual({ version: '1.2.3', pid: 4711, since: '2026-01-01T00:00:00.000Z' });
   });
 

@@ -20,11 +20,8 @@ let host: SickHost;
 async function type(command: string): Promise<CommandResult> {
   if (!kubeadm.test(command)) return await host.run(['bash', '-c', `cd /run && ${command}`]);
   await host.createCluster();
-  return {
-    exitCode: 0,
-    stdout: '\nYour Kubernetes control-plane has initialized successfully!\n\n',
-    stderr: '',
-  };
+  const stdout = '\nYour Kubernetes control-plane has initialized successfully!\n\n';
+  return { exitCode: 0, stdout, stderr: '' };
 }
 
 const useHost = (prepare: (made: SickHost) => Promise<unknown>) => {

@@ -21,7 +21,6 @@ export const seats = ['10.77.0.50', 'fd77::50'].flatMap((network, family) =>
   ),
 );
 
-/** The pool that has them. */
 export const pool = makePool('default', seats);
 
 /** Whoever has one of these holds its seat. */

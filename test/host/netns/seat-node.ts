@@ -51,9 +51,8 @@ export class SeatNode {
     const command = [...prefix, process.execPath, '--disable-warning=ExperimentalWarning', ...own];
     const child = this.#namespaces.start(this.#namespace, command);
     child.stderr?.on('data', (text: Buffer) => process.stderr.write(text));
-    if (child.stdout !== null) {
+    if (child.stdout !== null)
       createInterface({ input: child.stdout }).on('line', (line) => this.told.push(JSON.parse(line) as Told));
-    }
     this.#seats = child;
   }
 
@@ -87,9 +86,8 @@ export class SeatNode {
     const [pid, vrrpPid] = ['keepalived.pid', 'vrrp.pid'].map((file) => this.locate(file));
     const command = `rm -f ${pid} ${vrrpPid}; exec ${prompt.join(' ')} keepalived --vrrp --dont-fork --log-console --use-file ${this.locate('keepalived.conf')} --pid ${pid} --vrrp_pid ${vrrpPid}`;
     const child = this.#namespaces.start(this.#namespace, ['sh', '-c', command]);
-    for (const stream of [child.stdout, child.stderr]) {
+    for (const stream of [child.stdout, child.stderr])
       stream?.on('data', (text: Buffer) => (this.#keepalivedLog += text.toString()));
-    }
     this.#keepalived = child;
   }
 

@@ -8,7 +8,6 @@ import { createHostSeats } from '../../../balancer/seats/seats.ts';
 import { type Clock, systemClock } from '../../../lib/clock.ts';
 import { createInterface } from 'node:readline';
 
-/** What a line can be. */
 export type SeatsOrder = { readonly input: SeatsInput } | { readonly needsBalancer: boolean };
 
 const [, , node = '', runDir = '', speed = '1'] = process.argv;
@@ -24,20 +23,10 @@ const logAt =
   (message, { details } = {}) => {
     print({ level, message, details });
   };
-const logger: Logger = {
-  error: logAt('error'),
-  warn: logAt('warn'),
-  info: logAt('info'),
-  debug: logAt('debug'),
-};
-const seats = createHostSeats({
-  node,
-  runDir,
-  clock,
-  logger,
-  onState: (state) => print({ state }),
-  onPlanned: () => undefined,
-});
+const [error, warn, info, debug] = [logAt('error'), logAt('warn'), logAt('info'), logAt('debug')];
+const logger: Logger = { error, warn, info, debug };
+const tellers = { onState: (state: object) => print({ state }), onPlanned: () => undefined };
+const seats = createHostSeats({ node, runDir, clock, logger, ...tellers });
 seats.start();
 for await (const line of createInterface({ input: process.stdin })) {
   const order = JSON.parse(line) as SeatsOrder;

@@ -103,9 +103,8 @@ test('an address that another host on the network has is not taken, and told', a
   );
   expect(await network.listHolders('10.77.0.70')).toEqual([]);
   expect(await network.listHolders('fd77::70')).toEqual([]);
-  for (const node of network.nodes.filter((one) => one !== holder)) {
+  for (const node of network.nodes.filter((one) => one !== holder))
     expect(node.told.flatMap(({ state }) => state?.inUse ?? [])).toEqual([]);
-  }
 });
 
 test('an address that another host takes later is told, and given up once the API says so; one that a node of ours has, too, is not', async () => {

@@ -78,19 +78,13 @@ test.each(isFull ? all : some)(
 function judge(nodes: readonly SeatNode[]): string {
   const names = nodes.map(({ name }) => name);
   const toPool = (seats: readonly string[]) => seats.map((seat) => seat.replace('default', 'pool'));
-  const virtualIps = [makeVirtualIp(address, ['apps/a'])];
+  const status = { seats: [makeSeat(0, address, names)] };
   const step = decide(
     {
       services: [makeService('apps/a', { status: publish(address) })],
       nodes: names.map((one) => makeNode(one)),
-      pools: [
-        makePool(
-          'pool',
-          { addresses: [address], seats: 1 },
-          { status: { seats: [makeSeat(0, address, names)] } },
-        ),
-      ],
-      virtualIps,
+      pools: [makePool('pool', { addresses: [address], seats: 1 }, { status })],
+      virtualIps: [makeVirtualIp(address, ['apps/a'])],
       reports: nodes.map(({ name, held, inUse }) => makeReport(name, 20, { seats: toPool(held), inUse })),
     },
     { kind: 'VirtualIP', key: address },

@@ -31,7 +31,6 @@ export const pods = podHosts.map((host) => ({
   ipv6: podAddresses(host, 'ipv6').pod,
 }));
 
-/** The port of the pods. */
 export const podPort = 6443;
 
 /** One change of what the API has: an object to put, or the key of one to remove. */

@@ -83,10 +83,8 @@ describe('the balancer', () => {
     await web.startBalancer(balanced);
     await agent.stop();
     const other = await vipnat(web.cluster, 'm1', ['cleanup']);
-    expect(other).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('[BALANCER_ALREADY_RUNNING]'),
-    });
+    expect(other.exitCode).toBe(1);
+    expect(other.stderr).toContain('[BALANCER_ALREADY_RUNNING]');
     expect(other.stderr).toMatch(/removed \(nat, iptables-nft\)/);
     expect(await web.shell('m1', 'iptables-nft-save')).not.toContain('VIPNAT');
     expect(await ask()).toEqual(everyPod);

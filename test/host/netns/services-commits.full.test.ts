@@ -41,9 +41,8 @@ describe('while a stranger commits 25 times a second, a balancer', () => {
 
   test('starts no tool while nothing changes that drops packets, and sees at once what does', async () => {
     shims.write('starts', '');
-    for (const tool of [...tools, 'nft']) {
+    for (const tool of [...tools, 'nft'])
       shims.wrap(tool, `echo "${tool} $*" >>'${log()}'\nexec "$TOOL" "$@"`);
-    }
     await web.shell('m1', firewall);
     await writeServices(web.cluster, 'm1');
     await startStranger(web.cluster, 'm1');

@@ -71,10 +71,7 @@ describe('a pod that ends', () => {
     const connections = await hold(40);
     await web.put(...listWeb({ ending: [0] }));
     await waitUntil(async () => (await readLeft()) > 5, 'nobody says how many connections are left');
-    for (const [from, to] of [
-      ['m1', 'm2'],
-      ['m2', 'm1'],
-    ]) {
+    for (const [from, to] of ['m1 m2', 'm2 m1'].map((way) => way.split(' '))) {
       await web.shell(from ?? '', `ip addr del ${vip}/32 dev eth0`);
       await web.shell(to ?? '', `ip addr add ${vip}/32 dev eth0`);
       await web.shell('client', 'ip neigh flush dev eth0');
@@ -103,7 +100,7 @@ describe('a pod that ends', () => {
       expect(await connections.end()).toEqual({});
     });
 
-  if (isFull)
+  if (isFull) {
     test('serves on if no other pod is left, and loses no connection by any timeout until one comes', async () => {
       await web.put(allowSeconds(1), ...listWeb({ ending: [0, 1, 2] }));
       const balancer = await web.startBalancer(balanced);
@@ -115,7 +112,6 @@ describe('a pod that ends', () => {
       expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
     });
 
-  if (isFull)
     test('has its time anew when the balancer is killed and started again', async () => {
       await web.put(allowSeconds(6));
       await web.startBalancer(balanced);
@@ -128,6 +124,7 @@ describe('a pod that ends', () => {
       expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(5900);
       expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
     });
+  }
 });
 
 /** Milliseconds between two lines of its log, by its own clock, which has no date. */

@@ -45,20 +45,15 @@ describe('a second balancer of a node', () => {
   test('and a cleanup beside a balancer that runs: its tables stay, and the command says so', async () => {
     const { pid } = await web.startBalancer(balanced);
     const refused = await vipnat(web.cluster, 'm1', ['cleanup']);
-    expect(refused).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining(
-        `[BALANCER_ALREADY_RUNNING] a balancer (pid ${pid}) is running here, so its tables stay`,
-      ),
-    });
+    const why = `[BALANCER_ALREADY_RUNNING] a balancer (pid ${pid}) is running here, so its tables stay`;
+    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining(why) });
     expect(refused.stderr).not.toContain('removed');
     expect((await web.cluster.seat('outside client').greet(vip, 80, 30)).errors).toEqual({});
     expect(await vipnat(web.cluster, 'm1', ['cleanup', '--dry-run'])).toMatchObject({
       exitCode: 0,
       stdout: expect.stringContaining('nft delete table ip vipnat-lb'),
     });
-    expect(await vipnat(web.cluster, 'm1', ['cleanup', '--vip', '10.77.0.50'])).toMatchObject({
-      exitCode: 0,
-    });
+    const { exitCode } = await vipnat(web.cluster, 'm1', ['cleanup', '--vip', '10.77.0.50']);
+    expect(exitCode).toBe(0);
   });
 });

@@ -53,19 +53,12 @@ describe('a Service with pods on three nodes', () => {
 
   const underLoad = async (action: () => Promise<number>) => {
     const client = cluster.seat('outside client');
-    const load = client.connectAtRate({
-      host: vip,
-      port: 80,
-      perSecond: 100,
-      durationMs: limitMs,
-      limitMs: 10_000,
-      isNamed: true,
-    });
+    const pace = { perSecond: 100, durationMs: limitMs, limitMs: 10_000 };
+    const load = client.connectAtRate({ host: vip, port: 80, isNamed: true, ...pace });
     const sinceMs = await action();
     client.settle();
     const { startedAt, sent, failures } = await load;
-    const failedAfterMs = failures.map(({ atMs }) => startedAt + atMs - sinceMs);
-    return { sent, failedAfterMs };
+    return { sent, failedAfterMs: failures.map(({ atMs }) => startedAt + atMs - sinceMs) };
   };
 
   test('loses a node: its pods get no new connection once that is seen, and get them again when it is back', async () => {

@@ -164,9 +164,8 @@ describe('Services with policy Local, while m1 holds their address', () => {
     await world.put(...list('kept', { unready }), ...list('local', { unready }));
     for (const id of ['kept/tcp/88', 'local/tcp/84']) await waitForOneNode(id);
     expect(await connectFromPorts()).toEqual({});
-    for (const { apiservers, errors } of await askKept()) {
+    for (const { apiservers, errors } of await askKept())
       expect({ apiservers, errors }).toEqual({ apiservers: { [second.name]: 2 }, errors: {} });
-    }
     const { sent, echoes, errors } = await report;
     expect({ held, errors, lost: sent - echoes }).toEqual({ held: 60, errors: {}, lost: 0 });
     await world.put(...list('kept'), ...list('local'));

@@ -101,9 +101,8 @@ describe('Services', () => {
   });
 
   test('without a pod are refused at once', async () => {
-    for (const seat of ['outside client', "VIP holder's host"] as const) {
+    for (const seat of ['outside client', "VIP holder's host"] as const)
       expect(Object.keys((await ask(seat, vip4, 86, 3)).errors).join()).toMatch(/ECONNREFUSED/);
-    }
     expect(await world.askByUdp('client', vip4, 86, 1)).toEqual(['refused']);
   });
 

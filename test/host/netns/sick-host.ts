@@ -240,8 +240,7 @@ vipnat run --once --vip ${vips.ipv4}`);
 
   #writePrograms(folder: string, programs: Readonly<Record<string, string>>): void {
     mkdirSync(join(this.#folder.path, folder));
-    for (const [name, text] of Object.entries(programs)) {
+    for (const [name, text] of Object.entries(programs))
       writeFileSync(join(this.#folder.path, folder, name), script(text), { mode: 0o755 });
-    }
   }
 }

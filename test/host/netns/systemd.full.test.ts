@@ -82,17 +82,8 @@ describe('a keepalived that is started before the agent', () => {
         kill $agent
         wait $agent
         say ended "$(cat ${file})"`);
-    expect(Object.fromEntries(said)).toEqual({
-      made: '0',
-      dropped: 'ok',
-      agent: '1',
-      stale: 'fail',
-      killed: '1',
-      taken: '0',
-      rules: '2',
-      other: '1',
-      ended: '0',
-    });
+    const expected = { made: '0', dropped: 'ok', agent: '1', stale: 'fail', killed: '1', taken: '0' };
+    expect(Object.fromEntries(said)).toEqual({ ...expected, rules: '2', other: '1', ended: '0' });
   });
 
   test('has units that systemd finds nothing wrong with', async () => {

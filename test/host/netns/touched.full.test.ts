@@ -31,9 +31,8 @@ test('no file and no socket is touched that docs/security.md does not name', asy
   const namespace = cluster.namespaceOf('m1');
   const agent = new Agent(cluster.namespaces.start(namespace, trace('run')));
   await agent.waitForLine(/ service-chain: /);
-  for (const command of ['plan', 'check', 'status', 'doctor']) {
+  for (const command of ['plan', 'check', 'status', 'doctor'])
     await cluster.namespaces.run(namespace, trace(command));
-  }
   const refuse = 'iptables-nft -I INPUT -p tcp --dport 6443 -j REJECT --reject-with tcp-reset';
   await cluster.shell('m3', refuse);
   await agent.waitForLine(/ -> direct to /);
@@ -69,9 +68,8 @@ async function endTraced(agent: Agent): Promise<void> {
 function readTraces(): Map<string, boolean> {
   const touched = new Map<string, boolean>();
   for (const file of readdirSync(folder)) {
-    for (const line of readFileSync(join(folder, file), 'utf8').split('\n')) {
+    for (const line of readFileSync(join(folder, file), 'utf8').split('\n'))
       for (const name of readNames(line)) touched.set(name, touched.get(name) === true || isWrite(line));
-    }
   }
   return touched;
 }

@@ -62,7 +62,6 @@ export async function expectAnswers(
   return report;
 }
 
-/** So many are held by `holdDuring`. */
 export const heldConnections = 20;
 
 /** What becomes of open connections that send while something is done, and once more after it. */
@@ -104,18 +103,22 @@ export async function expectNoneLost(load: WitnessedLoad, least: number): Promis
   return report;
 }
 
-/** Stand-ins for kube-proxy on these machines, in iptables mode and synced. */
-export async function startProxies(
+/** Stand-ins for kube-proxy on these machines, which have written nothing yet. */
+export const createProxies = (
   cluster: Cluster,
   machines: readonly string[],
   dialect: IptablesDialect,
   families: readonly Family[],
-): Promise<KubeProxyStandIn[]> {
-  const proxies = machines.flatMap((machine) =>
+): KubeProxyStandIn[] =>
+  machines.flatMap((machine) =>
     families.map(
       (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf(machine), dialect, family),
     ),
   );
+
+/** The same in iptables mode and synced. */
+export async function startProxies(...which: Parameters<typeof createProxies>): Promise<KubeProxyStandIn[]> {
+  const proxies = createProxies(...which);
   await Promise.all(proxies.map((proxy) => proxy.sync()));
   return proxies;
 }
@@ -136,6 +139,26 @@ export async function askPage(cluster: Cluster, path: string): Promise<string> {
 export async function probeHeartbeat({ pid }: Agent): Promise<number | undefined> {
   const words = [`--mount=/proc/${pid}/ns/mnt`, ...heartbeatProbe];
   return (await execa('nsenter', words, { reject: false })).exitCode;
+}
+
+/** Clients outside: so many that a fair choice leaves out one of three apiservers once in a million times. */
+const clients = Array.from({ length: 40 }, (_, at) => `10.77.0.${150 + at}`);
+
+/** Gives the outside client the addresses that `askFromAll` asks from. */
+export async function addClients(cluster: Cluster): Promise<void> {
+  for (const address of clients) await cluster.shell('client', `ip addr add ${address}/24 dev eth0`);
+}
+
+/** Clients to the one apiserver that each gets to at the IPv4 VIP, however often it asks. */
+export async function askFromAll(cluster: Cluster): Promise<Map<string, string>> {
+  const places = new Map<string, string>();
+  for (const address of clients) {
+    const { seat, host } = client;
+    const { apiservers, errors } = await cluster.seat(seat).requestFrom(address, host, apiserverPort, 4);
+    expect([address, errors, Object.keys(apiservers).length]).toEqual([address, {}, 1]);
+    places.set(address, Object.keys(apiservers)[0] ?? '');
+  }
+  return places;
 }
 
 /** Until when the program of a pod says that it is alive, in seconds since boot. */

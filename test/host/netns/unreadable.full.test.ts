@@ -33,21 +33,14 @@ test.each(shownDialects)('a comment that looks like rules is read past, and stay
 
 const environment = () => ({ PATH: shims.path });
 const withShims = (...args: readonly string[]) => vipnat(cluster, 'm1', args, environment());
-const runs = (): (readonly string[])[] => [
-  ['run', '--once', ...vipArguments],
-  ['check', ...vipArguments],
-  ['plan', ...vipArguments],
-];
-
 test.each(shownDialects)('an IPv6 raw rule whose match is lacking matters to nobody: %s', async (dialect) => {
   await startProxies(cluster, ['m1'], dialect, ['ipv4']);
   await shell(`ip6tables-${dialect} -t raw -A PREROUTING -m u32 --u32 0=0`);
   shims.loseMatch(`ip6tables-${dialect}-save`, 'u32');
-  for (const args of [...runs(), ['cleanup']]) {
-    expect(await withShims(...args)).toMatchObject({
-      exitCode: 0,
-      stderr: expect.not.stringContaining('not read'),
-    });
+  const runs = [['run', '--once'], ['check'], ['plan']].map((words) => [...words, ...vipArguments]);
+  for (const args of [...runs, ['cleanup']]) {
+    const { exitCode, stderr } = await withShims(...args);
+    expect([exitCode, stderr.includes('not read')]).toEqual([0, false]);
   }
 });
 
@@ -65,11 +58,9 @@ test('an unreadable table of a family without VIP is one warning, in the log and
   expect((await withShims('check', ...vipArguments)).stdout).toMatch(warning);
   expect((await withShims('plan', ...vipArguments)).stderr).toMatch(warning);
   expect((await withShims('status', ...vipArguments)).stdout).toMatch(warning);
-  expect(
-    JSON.parse((await withShims('doctor', '--json', '--capture', '0s', ...vipArguments)).stdout),
-  ).toMatchObject({
-    checks: expect.arrayContaining([expect.objectContaining({ code: 'rules-unread', level: 'warn' })]),
-  });
+  const { stdout } = await withShims('doctor', '--json', '--capture', '0s', ...vipArguments);
+  const { checks } = JSON.parse(stdout) as { readonly checks: readonly object[] };
+  expect(checks).toContainEqual(expect.objectContaining({ code: 'rules-unread', level: 'warn' }));
   shims.clear();
   await shell('iptables-nft -t nat -F VIPNAT');
   await agent.waitForLine(/vipnat can read all rules again/);
@@ -84,12 +75,11 @@ test.each(['auto', ...onlyFull('legacy')])('without nf_tables, --iptables %s bal
   for (const tool of ['iptables-nft-save', 'ip6tables-nft-save']) shims.replace(tool, noNfTables);
   shims.replace('nft', 'echo "cache initialization failed: Invalid argument" >&2; exit 1');
   const args = [...vipArguments, '--iptables', iptables];
-  expect(await withShims('run', '--once', ...args)).toMatchObject({
-    exitCode: 0,
-    stderr: expect.stringMatching(
-      /\[NF_TABLES_MISSING\] vipnat cannot read iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
-    ),
-  });
+  const { exitCode, stderr } = await withShims('run', '--once', ...args);
+  expect(exitCode).toBe(0);
+  expect(stderr).toMatch(
+    /\[NF_TABLES_MISSING\] vipnat cannot read iptables-nft, ip6tables-nft, .*\n.*\(service-chain/,
+  );
   await expectBalanced(cluster, client);
   const check = await withShims('check', ...args);
   expect(check).toMatchObject({ exitCode: 0, stderr: '' });
@@ -105,10 +95,8 @@ const noLegacyTables =
 test('a kernel without iptables-legacy is balanced by what it has; --iptables legacy says in one line why it is not, and goes on trying', async () => {
   await startProxies(cluster, ['m1'], 'nft', ['ipv4']);
   shims.replace('iptables-legacy-restore', noLegacyTables);
-  expect(await withShims('run', '--once', ...vipArguments)).toMatchObject({
-    exitCode: 0,
-    stderr: expect.not.stringContaining('not read'),
-  });
+  const { exitCode, stderr } = await withShims('run', '--once', ...vipArguments);
+  expect([exitCode, stderr.includes('not read')]).toEqual([0, false]);
   await expectBalanced(cluster, client);
   expect(await command('cleanup')).toMatchObject({ exitCode: 0 });
   const args = [...vipArguments, '--iptables', 'legacy'];

@@ -6,6 +6,7 @@ import { describe, test, expect } from '@jest/globals';
 import { pairs } from '../../support/jest/pairs.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
 import {
+  createProxies,
   startProxies,
   expectBalanced,
   expectAnswers,
@@ -15,7 +16,6 @@ import {
   allEndpoints,
 } from './traffic.ts';
 import { seatNames } from '../../support/network/cluster.ts';
-import { KubeProxyStandIn } from '../../support/kube-proxy/on-host.ts';
 
 const cluster = useCluster('each test');
 
@@ -61,15 +61,12 @@ test('without kube-proxy, --endpoints are balanced over directly from every seat
   const args = [...bothVips, '--endpoints', allEndpoints];
   await Promise.all(['m1', 'm2', 'm3'].map((name) => startAgent(cluster, name, args)));
   expect(await readWays('m1', args)).toEqual(['10.77.0.50:6443 direct', '[fd77::50]:6443 direct']);
-  for (const seat of seatNames) {
+  for (const seat of seatNames)
     for (const family of families) await expectBalanced(cluster, { seat, host: vips[family] });
-  }
 });
 
 test('with kube-proxy in nftables mode, its endpoints are balanced over directly, and followed when they change', async () => {
-  const proxies = families.map(
-    (family) => new KubeProxyStandIn(cluster.namespaces, cluster.namespaceOf('m1'), 'nft', family),
-  );
+  const proxies = createProxies(cluster, ['m1'], 'nft', families);
   await Promise.all(proxies.map((proxy) => proxy.syncNftables()));
   const agent = await startAgent(cluster, 'm1', bothVips);
   for (const family of families) {
@@ -104,10 +101,8 @@ test('with --masquerade none, clients whose replies find back through the holder
 test('one agent balances several VIPs, ports and families, each its own way round', async () => {
   await cluster.shell('m1', 'ip addr add 10.77.0.51/32 dev eth0');
   await startProxies(cluster, ['m1'], 'nft', families);
-  const args = ['10.77.0.50', '10.77.0.50:8443', '10.77.0.51:443', '[fd77::50]:9443'].flatMap((vip) => [
-    '--vip',
-    vip,
-  ]);
+  const asked = ['10.77.0.50', '10.77.0.50:8443', '10.77.0.51:443', '[fd77::50]:9443'];
+  const args = asked.flatMap((vip) => ['--vip', vip]);
   await startAgent(cluster, 'm1', args);
   expect(await readWays('m1', args)).toEqual([
     '10.77.0.50:6443 service-chain',

@@ -14,14 +14,11 @@ export const vip = serviceVips.ipv4;
 /** What a balancer logs when connections to it go to its three pods. */
 export const balanced = /default\/web is balanced: 10\.77\.0\.60:80 TCP to 3 endpoints/;
 
-/** Its pods. */
 export const listWeb = (states?: PodStates) => overPods('web', [{ port: podPort }], ['ipv4'], states);
 
 /** Makes a cluster, an API and the Service `web` for each test, and removes them after it. */
 export const useWebService = (): ServiceWorld =>
-  useServices('each test', (world) =>
-    world.put(['Service', makeLoadBalancer('web', [{ port: 80 }])], ...listWeb(), [
-      'VirtualIP',
-      makeVirtualIp(vip, ['web']),
-    ]),
-  );
+  useServices('each test', (world) => {
+    const service = makeLoadBalancer('web', [{ port: 80 }]);
+    return world.put(['Service', service], ...listWeb(), ['VirtualIP', makeVirtualIp(vip, ['web'])]);
+  });

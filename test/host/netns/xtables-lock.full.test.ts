@@ -16,9 +16,8 @@ const cluster = useCluster('all tests', async () => {
 
 test('a stranger who holds the xtables lock delays iptables-legacy, and nothing else happens', async () => {
   const namespace = cluster.namespaceOf('m1');
-  const stranger = cluster.namespaces.start(namespace, [
-    ...['flock', '--no-fork', '/run/xtables.lock', 'sh', '-c', 'echo held; exec sleep 100'],
-  ]);
+  const command = ['flock', '--no-fork', '/run/xtables.lock', 'sh', '-c', 'echo held; exec sleep 100'];
+  const stranger = cluster.namespaces.start(namespace, command);
   if (stranger.stdout !== null) await once(stranger.stdout, 'data');
   const called = join(shims.onlyPath, 'called');
   shims.wrap('iptables-legacy-restore', `: >'${called}'; exec "$TOOL" "$@"`);

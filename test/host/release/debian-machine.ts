@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** A base and packages, which come from registries when nothing is there yet, and a boot. */
 export const bootLimitMs = 300_000;
 
-/** What a command printed, and how it ended. */
 interface Outcome {
   readonly exitCode: number | undefined;
   readonly stdout: string;

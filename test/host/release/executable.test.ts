@@ -29,11 +29,7 @@ async function run(script: string) {
     'unshare',
     // A bash whose standard input is a socket reads ~/.bashrc first.
     [...words, 'bash', '--norc', '-c', `${alone}\nexec bash --norc -c "$1" ${place}`, amd64, script],
-    {
-      env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
-      extendEnv: false,
-      reject: false,
-    },
+    { env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' }, extendEnv: false, reject: false },
   );
   return { exitCode: result.exitCode, stdout: result.stdout, stderr: result.stderr };
 }
@@ -113,24 +109,17 @@ const elfMachines = { amd64: 0x3e, arm64: 0xb7 };
 
 describe('the executable for arm64, of which only the parts can be looked at here,', () => {
   test('is for that processor, and has its switch on', () => {
-    for (const [file, machine] of [
-      [amd64, elfMachines.amd64],
-      [arm64, elfMachines.arm64],
-    ] as const) {
-      const bytes = readFileSync(file);
+    for (const [name, machine] of Object.entries(elfMachines)) {
+      const bytes = readFileSync(name === 'amd64' ? amd64 : arm64);
       expect([bytes.toString('latin1', 1, 4), bytes.readUInt16LE(18)]).toEqual(['ELF', machine]);
-      expect([bytes.includes(`${sentinelFuse}:1`), bytes.includes(`${sentinelFuse}:0`)]).toEqual([
-        true,
-        false,
-      ]);
+      expect(['1', '0'].map((text) => bytes.includes(`${sentinelFuse}:${text}`))).toEqual([true, false]);
     }
   });
 
   test('has the same program in a note that the dynamic linker maps, and the native part of its own', () => {
     const blob = readLoadedNote(readFileSync(arm64));
-    for (const file of ['program.js', 'vendor/winston.js', 'vendor/netlink.js']) {
+    for (const file of ['program.js', 'vendor/winston.js', 'vendor/netlink.js'])
       expect([file, blob.includes(readFileSync(`dist/${file}`))]).toEqual([file, true]);
-    }
     expect(blob.includes(readFileSync('dist/prebuilds/linux-arm64/node.napi.node'))).toBe(true);
     expect(blob.includes(readFileSync('dist/prebuilds/linux-x64/node.napi.node'))).toBe(false);
   });

@@ -47,14 +47,10 @@ async function copyBases(env: Record<string, string>): Promise<void> {
 }
 
 test('the images of a release that is made elsewhere, with another umask, time zone and language have the same bytes', async () => {
-  const environment = {
-    ...releaseEnvironment,
-    ...{ RELEASE_BASE: bases.base, RELEASE_BUILDER: bases.builder },
-  };
-  await execa('scripts/release', ['--output', here, 'images'], {
-    cwd: rootFolder,
-    env: { ...bases.env, ...environment },
-  });
+  const { base, builder } = bases;
+  const environment = { ...releaseEnvironment, RELEASE_BASE: base, RELEASE_BUILDER: builder };
+  const options = { cwd: rootFolder, env: { ...bases.env, ...environment } };
+  await execa('scripts/release', ['--output', here, 'images'], options);
   const other = otherStore();
   await copyBases(other);
   const there = await makeElsewhere(elsewhere, ['images'], { ...other, ...environment });

@@ -5,14 +5,12 @@ import { fileURLToPath } from 'node:url';
 
 jest.setTimeout(machineLimitMs);
 
-/** How one command of vipnat ended. */
 export interface CommandReport {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** What the guest saw. */
 export interface GuestReport {
   /** check, run --once and check again; cleanup at the end. */
   readonly before: CommandReport;

@@ -73,22 +73,18 @@ async function startApiservers(): Promise<void> {
     ],
     { stdio: 'ignore' },
   );
-  for (const [name, address] of [
-    ['m1', '10.77.0.11'],
-    ['m2', '10.77.0.12'],
-    ['m3', '10.77.0.13'],
-  ] as const) {
+  for (const number of [1, 2, 3]) {
     const program = fromHere('../../support/network/apiserver.ts');
-    const child: ChildProcess = spawn(process.execPath, [program, name, '6443', certificate, key, address]);
+    const words = [program, `m${number}`, '6443', certificate, key, `10.77.0.1${number}`];
+    const child: ChildProcess = spawn(process.execPath, words);
     if (child.stdout !== null) await once(child.stdout, 'data');
   }
 }
 
 function vipnat(command: string, ...words: string[]): CommandReport {
   const options = command === 'cleanup' ? [] : ['--vip', vip];
-  const { status, stdout, stderr } = spawnSync(process.execPath, [product, command, ...options, ...words], {
-    encoding: 'utf8',
-  });
+  const all = [product, command, ...options, ...words];
+  const { status, stdout, stderr } = spawnSync(process.execPath, all, { encoding: 'utf8' });
   process.stdout.write(`vipnat ${command}: ${String(status)}\n${stdout}${stderr}`);
   return { status: status ?? -1, stdout, stderr };
 }
@@ -97,9 +93,8 @@ async function request(count: number): Promise<GuestReport['balanced']> {
   const seat = spawn(process.execPath, [fromHere('../../support/network/seat-program.ts')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
-  seat.stdin.end(
-    `${JSON.stringify({ kind: 'requests', host: vip, port: 6443, count, concurrency: 4, limitMs })}\n`,
-  );
+  const task = { kind: 'requests', host: vip, port: 6443, count, concurrency: 4, limitMs };
+  seat.stdin.end(`${JSON.stringify(task)}\n`);
   const [line] = (await once(createInterface({ input: seat.stdout }), 'line')) as [string];
   return JSON.parse(line) as GuestReport['balanced'];
 }

@@ -41,9 +41,8 @@ async function run([command = '', ...words]: readonly string[]): Promise<{
 }> {
   const machine = spawn(command, words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   let [console, isHung] = ['', false];
-  for (const output of [machine.stdout, machine.stderr]) {
+  for (const output of [machine.stdout, machine.stderr])
     output.setEncoding('utf8').on('data', (text: string) => (console += text));
-  }
   // A machine is a group of processes: the group's number is its leader's.
   const kill = () => process.kill(-(machine.pid ?? 0), 'SIGKILL');
   const takeBack = atEnd(kill);

@@ -15,6 +15,10 @@ export function believe(
   return { ...step, isStill: (later) => isStill(make(later)) };
 }
 
+export function mapValues<V>(map: ReadonlyMap<string, V>, make: (value: V) => V): Map<string, V> {
+  return new Map([...map].map(([key, value]) => [key, make(value)]));
+}
+
 /** The same world, whose nodes answer what `said` has, and the rest as they would. */
 export function believeNodes(world: ClusterView, said: Partial<CandidateNodes>): ClusterView {
   const believed = new Map<unknown, unknown>(Object.entries(said));

@@ -83,9 +83,8 @@ type Translation = Pick<Extract<Route, { kind: 'translate' }>, 'backends' | 'aff
 
 function toRoute(mode: BalancingMode, family: keyof typeof clusterIps, direct: Translation): Route {
   if (mode === 'service-chain') return { kind: 'jump', chain: serviceChain };
-  if (mode === 'cluster-ip') {
+  if (mode === 'cluster-ip')
     return { kind: 'translate', backends: [{ family, address: clusterIps[family], port: 443 }] };
-  }
   return mode === 'direct' && direct.backends.length > 0
     ? { kind: 'translate', ...direct }
     : { kind: 'translate', backends: [] };

@@ -41,14 +41,9 @@ const grudges: Readonly<Record<string, (kernel: FakeKernel, source: Source) => v
 };
 
 function isFirst(kernel: FakeKernel, { family, dialect }: Source, rule: string): boolean {
-  const outputs = kernel
-    .show(family, dialect)
-    .split('\n')
-    .filter((line) => line.startsWith('-A OUTPUT '));
-  return outputs.some(
-    (line, index) =>
-      line === `-A OUTPUT ${rule}` && !outputs.slice(0, index).some((other) => other.includes('VIPNAT')),
-  );
+  const outputs: readonly string[] = kernel.show(family, dialect).match(/^-A OUTPUT .*/gm) ?? [];
+  const at = outputs.indexOf(`-A OUTPUT ${rule}`);
+  return at !== -1 && !outputs.slice(0, at).some((other) => other.includes('VIPNAT'));
 }
 
 /** An agent in sync on a host with kube-proxy. */

@@ -128,8 +128,9 @@ const acts: { readonly [Does in Event['does']]: (kernel: FakeKernel, happening: 
   edit: (kernel, happening) => {
     runEdit(kernel, happening.edit);
   },
-  flush: (kernel, happening) => {
-    flush(kernel, happening.source, happening.table);
+  flush: (kernel, { source: where, table }) => {
+    const chains = listChains(kernel, where).filter((printed) => printed.table === table);
+    if (chains.length > 0) kernel.run(where.family, where.dialect, `*${table}\n-F\nCOMMIT\n`);
   },
   nft: (kernel, { command, family }) => {
     kernel.runNft(command.replaceAll('TABLE', nameOwnTable(family)));
@@ -150,14 +151,10 @@ const acts: { readonly [Does in Event['does']]: (kernel: FakeKernel, happening: 
     setIpvsCapture(kernel, capture);
   },
   vip: (kernel, { isHeld }) => {
-    setVip(kernel, isHeld);
+    if (isHeld) kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
+    else kernel.removeAddress('10.0.0.50');
   },
 };
-
-function flush(kernel: FakeKernel, { family, dialect }: Source, table: string): void {
-  const chains = listChains(kernel, { family, dialect }).filter((printed) => printed.table === table);
-  if (chains.length > 0) kernel.run(family, dialect, `*${table}\n-F\nCOMMIT\n`);
-}
 
 /** As an agent writes them that is told where to, and with no regard to what is in the other backend. */
 function writeBalances(kernel: FakeKernel, dialect: Dialect, wanted: readonly Balance[]): void {
@@ -166,13 +163,5 @@ function writeBalances(kernel: FakeKernel, dialect: Dialect, wanted: readonly Ba
       ? parseNftTable({ family, text: kernel.showNft(family) })
       : parseSave({ family, dialect, text: kernel.show(family, dialect) }),
   );
-  for (const { family, input } of plan({ dialect, balances: wanted }, seen).transactions) {
-    if (dialect === 'nftables') kernel.runNft(input);
-    else kernel.run(family, dialect, input);
-  }
-}
-
-function setVip(kernel: FakeKernel, isHeld: boolean): void {
-  if (isHeld) kernel.addAddress({ family: 'ipv4', address: '10.0.0.50', device: 'eth0' });
-  else kernel.removeAddress('10.0.0.50');
+  for (const transaction of plan({ dialect, balances: wanted }, seen).transactions) kernel.write(transaction);
 }

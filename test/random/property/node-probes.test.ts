@@ -3,6 +3,7 @@ import { describe, test, expect } from '@jest/globals';
 import { fc } from '../../support/random/fc.ts';
 import { judgePeers, type NodeState, unknownNode, addAnswer } from '../../../balancer/nodes/directory.ts';
 import { forAll } from './for-all.ts';
+import { countMost } from '../../support/fakes/sent-log.ts';
 
 const pace: ProbePace = { intervalMs: 250, perSecond: 400 };
 
@@ -37,13 +38,7 @@ describe('turns of connects', () => {
       [fc.integer({ min: 1, max: 700 }), fc.array(fc.nat(99), { minLength: 30 })],
       (count, choices) => {
         const { begins } = listBegins(count, choices);
-        const most = Math.max(
-          0,
-          ...begins.map((from, index) => {
-            return begins.slice(index, index + 500).filter((atMs) => atMs < from + 1000).length;
-          }),
-        );
-        expect(most).toBeLessThanOrEqual(pace.perSecond);
+        expect(countMost(begins, 1000)).toBeLessThanOrEqual(pace.perSecond);
       },
     );
   });
@@ -83,6 +78,11 @@ function listWronged({ deaths, cut, phases }: World, judge: Witness): number[] {
   const wronged: number[] = [];
   const states: NodeState[] = deaths.map(() => unknownNode);
   const events: { readonly atMs: number; readonly run: () => void }[] = [];
+  const schedule = (atMs: number, run: () => void) => events.push({ atMs, run });
+  const askAt = (node: number, atMs: number) =>
+    schedule(atMs, () => {
+      ask(node, atMs);
+    });
   const ask = (node: number, askedAt: number) => {
     const others = states.filter((_, other) => other !== node);
     const peers = judge(states[node] ?? unknownNode, others);
@@ -96,23 +96,11 @@ function listWronged({ deaths, cut, phases }: World, judge: Witness): number[] {
       const isOut = before.outSince === null && after.outSince !== null;
       const { from, to } = deaths[node] ?? cut;
       if (isOut && !(from < to && atMs >= from && atMs - 1000 < to)) wronged.push(node);
-      events.push({
-        atMs: Math.max(atMs, askedAt + limitMs),
-        run: () => {
-          ask(node, Math.max(atMs, askedAt + limitMs));
-        },
-      });
+      askAt(node, Math.max(atMs, askedAt + limitMs));
     };
-    events.push({ atMs, run: end });
+    schedule(atMs, end);
   };
-  deaths.forEach((_, node) =>
-    events.push({
-      atMs: phases[node] ?? 0,
-      run: () => {
-        ask(node, phases[node] ?? 0);
-      },
-    }),
-  );
+  deaths.forEach((_, node) => askAt(node, phases[node] ?? 0));
   for (;;) {
     events.sort((one, other) => other.atMs - one.atMs);
     const event = events.pop();

@@ -29,7 +29,6 @@ function findTooMuch(spans: readonly Span[]): string[] {
   });
 }
 
-/** The longest time without a look. */
 const findLongestRest = (spans: readonly Span[]): number =>
   Math.max(0, ...spans.slice(1).map(({ from }, index) => from - (spans[index]?.to ?? 0)));
 

@@ -1,8 +1,7 @@
-import { type Source, listChains, sources } from './tables.ts';
+import { type Source, countPins, listChains, sources } from './tables.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
-import { isOurChain } from '../../support/foreign/printed-rules.ts';
 import { serviceChain } from '../../../lib/kube-proxy/read.ts';
-import { VipnatError } from '../../../lib/errors.ts';
+import { isToolRefusing } from '../../support/fakes/refusal.ts';
 import { describe, test, expect } from '@jest/globals';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { apiservers, config } from './configs.ts';
@@ -17,53 +16,28 @@ const oneLookMs = 50 + 20;
 
 const nft: Source = { family: 'ipv4', dialect: 'nft' };
 
-/** Rules of ours that lead into kube-proxy's chain for the service. */
-const countPins = (kernel: FakeKernel, source: Source): number =>
-  listChains(kernel, source)
-    .filter(({ chain }) => isOurChain(chain))
-    .flatMap(({ rules }) => rules)
-    .filter((rule) => rule.endsWith(`-j ${serviceChain}`)).length;
-
-function attempt(work: () => void): string {
-  try {
-    work();
-    return 'done';
-  } catch (error) {
-    if (error instanceof VipnatError) return error.code;
-    throw error;
-  }
-}
-
 describe('when kube-proxy wants its chain gone (I11)', () => {
   test.each(sources)('one look frees our jump, its next try succeeds: $family $dialect', async (source) => {
     const clock = new FakeClock();
     const kernel = new FakeKernel(clock);
     const own = apiservers.filter(({ family }) => family === source.family);
     syncKubeProxy(kernel, source, own);
-    const vip = {
-      family: source.family,
-      address: source.family === 'ipv6' ? 'fd00::50' : '10.0.0.50',
-      port: 6443,
+    const release = () => {
+      syncKubeProxy(kernel, source, []);
     };
+    const address = source.family === 'ipv6' ? 'fd00::50' : '10.0.0.50';
+    const vip = { family: source.family, address, port: 6443 };
     const agent = startAgent({ clock, kernel, config: { ...ordinaryConfig, vips: [vip] } });
     await clock.advance(5000);
     expect(countPins(kernel, source)).toBe(1);
 
-    expect(
-      attempt(() => {
-        syncKubeProxy(kernel, source, []);
-      }),
-    ).toBe('TOOL_FAILED');
+    expect(isToolRefusing(release)).toBe(true);
     const [before, reads] = [clock.now(), kernel.reads];
     while (kernel.reads === reads) await clock.advance(1);
     expect(countPins(kernel, source)).toBe(0);
     expect(clock.now() - before).toBeLessThanOrEqual(oneLookMs);
 
-    expect(
-      attempt(() => {
-        syncKubeProxy(kernel, source, []);
-      }),
-    ).toBe('done');
+    expect(isToolRefusing(release)).toBe(false);
     expect(listChains(kernel, source).map(({ chain }) => chain)).not.toContain(serviceChain);
     expect(linesOf(agent, 'info').at(-1)).toMatch(
       /service-chain -> direct to .*: kube-proxy wants to delete its chain/,
@@ -85,20 +59,17 @@ describe('when kube-proxy wants its chain gone (I11)', () => {
         await clock.advance(500);
       }
       // A first try that fails has taken its jumps and its filter rules away: nothing is alive any more.
-      attempt(() => {
+      isToolRefusing(() => {
         syncKubeProxy(kernel, nft, []);
       });
       await clock.advance(5000);
       expect(countPins(kernel, nft)).toBe(0);
-      attempt(() => {
+      const remove = () => {
         removeKubeProxy(kernel, nft);
-      });
+      };
+      isToolRefusing(remove);
       await clock.advance(5000);
-      expect(
-        attempt(() => {
-          removeKubeProxy(kernel, nft);
-        }),
-      ).toBe('done');
+      expect(isToolRefusing(remove)).toBe(false);
       await agent.stop();
     });
   });

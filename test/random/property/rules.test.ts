@@ -133,9 +133,8 @@ test('wherever a rule leads to a chain of ours or carries our comment, wanting n
         });
         expect(diff.drift.length > 0).toBe(diff.changes.length > 0);
       }
-      for (const { input } of plan({ dialect: 'nft', balances: [] }, [read(kernel, source)]).transactions) {
+      for (const { input } of plan({ dialect: 'nft', balances: [] }, [read(kernel, source)]).transactions)
         kernel.run('ipv4', dialect, input);
-      }
       expect(printOurs(kernel)).toEqual([]);
       expect(printForeign(kernel)).toEqual(foreign);
     },

@@ -118,7 +118,6 @@ export interface Edit extends Source {
   readonly kind: Damage;
 }
 
-/** Any edit. */
 export const edit: fc.Arbitrary<Edit> = fc
   .record({ source, at: fc.nat({ max: 99 }), kind: fc.constantFrom(...damages) })
   .map(({ source: where, ...rest }) => ({ ...where, ...rest }));

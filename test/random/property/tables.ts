@@ -1,5 +1,6 @@
 import { type Family, families } from '../../../lib/net.ts';
 import { type IptablesDialect, iptablesDialects } from '../../../lib/kernel/port.ts';
+import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import type { FakeKernel } from '../../support/fakes/kernel.ts';
 import { type PrintedChain, readChains, isOurChain, isOurRule } from '../../support/foreign/printed-rules.ts';
 
@@ -9,13 +10,23 @@ export interface Source {
   readonly dialect: IptablesDialect;
 }
 
-/** All four sources. */
 export const sources: readonly Source[] = families.flatMap((family) =>
   iptablesDialects.map((dialect) => ({ family, dialect })),
 );
 
 export const listChains = (kernel: FakeKernel, { family, dialect }: Source): PrintedChain[] =>
   readChains(kernel.show(family, dialect));
+
+/** The rules of one chain; none where it is not there. */
+export const listRules = (kernel: FakeKernel, source: Source, table: string, name: string) =>
+  listChains(kernel, source).find((one) => one.table === table && one.chain === name)?.rules ?? [];
+
+/** How many rules of ours lead into kube-proxy's chain for default/kubernetes. */
+export const countPins = (kernel: FakeKernel, source: Source): number =>
+  listChains(kernel, source)
+    .filter(({ chain }) => isOurChain(chain))
+    .flatMap(({ rules }) => rules)
+    .filter((rule) => rule.endsWith(`-j ${serviceChain}`)).length;
 
 /**
  * Everything in the kernel that is not ours, in its order; chains of the kernel's that are as in a new network

@@ -14,6 +14,7 @@ import { printForeign, printTable } from './tables.ts';
 import { converge, applyPlan } from '../../../agent/sync.ts';
 import { VipnatError, errorCodes, type ErrorCode } from '../../../lib/errors.ts';
 import { FakeClock } from '../../support/fakes/clock.ts';
+import { isToolRefusing } from '../../support/fakes/refusal.ts';
 import { forAll } from './for-all.ts';
 
 const tables = ['filter', 'nat', 'vipnat'] as const;
@@ -55,9 +56,8 @@ test('a write that a stranger comes before leaves each table as it was or as wan
       if (outcome !== null) {
         lost += 1;
         const now = printTables(kernel, outcome.transaction);
-        for (const table of tables) {
+        for (const table of tables)
           expect([outcome.before, outcome.wanted].map((state) => state[table])).toContainEqual(now[table]);
-        }
       }
 
       const foreign = printForeign(kernel);
@@ -73,20 +73,19 @@ test('a write that a stranger comes before leaves each table as it was or as wan
 
 type Tables = Readonly<Record<(typeof tables)[number], readonly string[]>>;
 
+interface Race {
+  readonly transaction: Transaction;
+  readonly before: Tables;
+  readonly wanted: Tables;
+}
+
 /** Null when the write went through all the same; otherwise the tables right before the write, and as they were to be. */
-async function writeDuringRace(
-  kernel: FakeKernel,
-  { plan }: Assessment,
-  at: number,
-): Promise<{ transaction: Transaction; before: Tables; wanted: Tables } | null> {
-  let outcome: { transaction: Transaction; before: Tables; wanted: Tables } | null = null;
+async function writeDuringRace(kernel: FakeKernel, { plan }: Assessment, at: number): Promise<Race | null> {
+  let outcome: Race | null = null;
   kernel.faults.beforeApply((transaction) => {
     race(kernel, transaction, at);
-    outcome = {
-      transaction,
-      before: printTables(kernel, transaction),
-      wanted: predict(kernel, transaction),
-    };
+    const before = printTables(kernel, transaction);
+    outcome = { transaction, before, wanted: predict(kernel, transaction) };
   });
   try {
     await applyPlan(kernel, plan);
@@ -105,20 +104,16 @@ function predict(kernel: FakeKernel, transaction: Transaction): Tables {
   const { family, dialect, input } = transaction;
   const copy = new FakeKernel();
   copy.run(family, dialect, kernel.show(family, dialect));
-  for (const part of input.split(/(?<=^COMMIT\n)/m)) {
-    try {
+  for (const part of input.split(/(?<=^COMMIT\n)/m))
+    isToolRefusing(() => {
       copy.run(family, dialect, part);
-    } catch (error) {
-      if (!(error instanceof VipnatError)) throw error;
-    }
-  }
+    });
   return printTables(copy, transaction);
 }
 
 function printTables(kernel: FakeKernel, source: Transaction): Tables {
-  if (!isForIptables(source)) {
+  if (!isForIptables(source))
     return { filter: [], nat: [], vipnat: kernel.showNft(source.family).split('\n') };
-  }
   const [filter = [], nat = []] = tables.map((table) => printTable(kernel, source, table));
   return { filter, nat, vipnat: [] };
 }

@@ -1,5 +1,6 @@
 import { toEndpoint } from '../../support/fakes/endpoints.ts';
 import { fc } from '../../support/random/fc.ts';
+import { Random } from '../../support/random/random.ts';
 import { test, expect, describe } from '@jest/globals';
 import { weighByCounts } from '../../../agent/weights.ts';
 import {
@@ -227,15 +228,9 @@ function draw(count: number, chance: number, random: () => number): number {
   return some;
 }
 
-/** Mulberry32. */
 function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
+  const random = new Random(seed);
+  return () => random.below(2 ** 32) / 2 ** 32;
 }
 
 function toCounts(counts: readonly number[]): Map<string, number> {

@@ -1,13 +1,8 @@
 import { FakeClock } from '../fakes/clock.ts';
 import { FakeKernel } from '../fakes/kernel.ts';
-import { readFileSync } from 'node:fs';
+import { readCapture } from '../kube-proxy/read-capture.ts';
 import type { Config } from '../../../config/options.ts';
-import {
-  emptyState,
-  type ReconcileState,
-  type Assessment,
-  type Decision,
-} from '../../../agent/decide/decision.ts';
+import { emptyState, type ReconcileState, type Assessment } from '../../../agent/decide/decision.ts';
 import { observeAndAssess } from '../../../agent/read-host.ts';
 import { nobodyProbes } from '../fakes/health.ts';
 import { noApi } from '../../../agent/api.ts';
@@ -22,7 +17,7 @@ export function restoreCaptures(names: readonly string[], clock = new FakeClock(
 
 /** Changes a kernel to what one more file shows. Tables are replaced chain by chain, not emptied first. */
 export function restoreCapture(kernel: FakeKernel, name: string): void {
-  const text = readFileSync(new URL(`../fixtures/captures/${name}`, import.meta.url), 'utf8');
+  const text = readCapture(name);
   const [, six, backend] = /^ip(6?)tables-(nft|legacy)-save/.exec(name) ?? [];
   if (backend === 'nft' || backend === 'legacy') kernel.run(six === '6' ? 'ipv6' : 'ipv4', backend, text);
   else if (name.startsWith('proc-net-ip_vs')) kernel.setIpvs(text);
@@ -43,13 +38,7 @@ export function lookOnce(
 }
 
 /** The only VIP's decision, in short. */
-export function decisionOf({ decisions }: Assessment): Pick<
-  Decision,
-  'mode' | 'isBypass' | 'reason' | 'clusterIp'
-> & {
-  backends: string[];
-} {
-  const [decision] = decisions;
+export function decisionOf({ decisions: [decision] }: Assessment) {
   if (decision === undefined) throw new Error('no decision');
   return { ...decision, backends: decision.backends.map(formatEndpoint) };
 }

@@ -15,6 +15,7 @@ import { FakeDrain } from '../fakes/drain.ts';
 import { type ReconcileState, emptyState } from '../../../agent/decide/decision.ts';
 import type { TrackFile } from '../../../lib/keepalived/write.ts';
 import type { VipnatError } from '../../../lib/errors.ts';
+import { sleep } from '../../../lib/clock.ts';
 
 /** An Ethernet with other hosts on it: who answers ARP for which address. */
 class FakeLink {
@@ -34,7 +35,6 @@ class FakeLink {
   };
 }
 
-/** The ordinary configuration: one VIP, and nothing else said. */
 export const ordinaryConfig: Config = {
   vips: [toEndpoint('10.0.0.50:6443')],
   mode: 'auto',
@@ -58,7 +58,6 @@ export const ordinaryConfig: Config = {
   logFormat: 'pretty',
 };
 
-/** An agent in a world of fakes. */
 export interface RunningAgent {
   readonly clock: FakeClock;
   readonly kernel: FakeKernel;
@@ -98,14 +97,10 @@ export function startAgent(world: AgentWorld = {}): RunningAgent {
   const { config = ordinaryConfig, clock = new FakeClock(), answer = null, answerMs = 0 } = world;
   const kernel = world.kernel ?? new FakeKernel(clock);
   const logger = createRecordingLogger();
-  const askProxyMode = () =>
-    new Promise<string | null>((resolve) => {
-      if (answerMs === 0) resolve(answer);
-      else
-        clock.schedule(answerMs, () => {
-          resolve(answer);
-        });
-    });
+  const askProxyMode = async () => {
+    if (answerMs > 0) await sleep(clock, answerMs);
+    return answer;
+  };
   const apiservers = world.apiservers ?? new FakeApiservers(clock);
   const { memory = emptyState, store = new FakeStore() } = world;
   const meter = new FakeMeter();

@@ -45,7 +45,6 @@ export function useCertificates(): () => CertificateFolder {
 /** The apiservers that the API lists at first; nobody connects to them. */
 export const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'];
 
-/** The questions that begin a watch. */
 export const watchPattern = /watch=true/;
 
 /** Waits for something real, as bytes from a socket; the test's clock stands still meanwhile. */
@@ -127,7 +126,6 @@ export class ApiWorld {
     return server;
   }
 
-  /** One that has been started: 0 is the first. */
   server(index: number): KubeApi {
     const server = this.servers[index];
     if (server === undefined) throw new Error('no server');

@@ -18,7 +18,6 @@ import { serviceQuestions } from '../kube-api/service-questions.ts';
 
 const node = 'n1';
 
-/** One node's balancer and what it needs. */
 export class BalancerWorld {
   readonly kernel = new FakeBalancerKernel();
   readonly clock = new FakeClock();
@@ -26,7 +25,6 @@ export class BalancerWorld {
   api: KubeApi;
   /** What the balancer said last. */
   view: BalancerView | null = null;
-  /** This host's own. */
   addresses = ['10.77.0.11'];
   /** How often the balancer listed a table. */
   lists = 0;

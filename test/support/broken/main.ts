@@ -59,8 +59,8 @@ async function isFound(one: Broken, parts: readonly string[], wantsAll: boolean)
     await copyCheckout(temporary.path);
     writeFileSync(join(temporary.path, one.file), changeSource(one));
     await execa('scripts/build', { cwd: temporary.path });
-    const asked = parts.length === 0 ? one.caughtBy : parts.map((part) => [part, '.'] as const);
-    for (const [part, files] of asked) {
+    const asked = parts.length === 0 ? one.caughtBy : parts.map((part) => `${part} .`);
+    for (const [part = '', files = ''] of asked.map((text) => text.split(' '))) {
       const failure = await findFailure(temporary.path, part, files);
       console.log(`${one.name} (${one.file}): ${part}: ${failure ?? `${files} passes`}`);
       found ||= failure !== null;

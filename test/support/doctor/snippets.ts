@@ -16,9 +16,8 @@ export async function insertSnippets(
   let text = await host.shell(`cat ${file}`);
   for (const [index, line] of remedy.entries()) {
     const snippet = takeSnippet(remedy.slice(index + 1));
-    if (/^# in .* before the first vrrp_instance:$/.test(line)) {
+    if (/^# in .* before the first vrrp_instance:$/.test(line))
       text = text.replace(/^vrrp_instance /m, `${snippet}$&`);
-    }
     const name = /^# in vrrp_instance (\S+), /.exec(line)?.[1];
     if (name !== undefined) text = text.replace(`vrrp_instance ${name} {\n`, `$&${snippet}`);
   }

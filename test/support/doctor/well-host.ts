@@ -108,19 +108,10 @@ export async function makeFacts(changes: Partial<HostFacts> = {}): Promise<HostF
     forwardChains: { value: [] },
     ...{ earlyRules: { value: [] }, inputRules: { value: [] } },
     ipvs: { value: null },
-    sysctls: new Map([
-      [sysctlNames.conntrackCount, '79'],
-      [sysctlNames.conntrackMax, '100'],
-      [sysctlNames.conntrackLoose, '1'],
-    ]),
+    ...withSysctl(sysctlNames.conntrackCount, '79'),
     interfaces: [{ family: 'ipv4', address: '10.77.0.11', device: 'eth0', prefixLength: 24 }],
     gateways: ['10.77.0.1'],
-    processes: {
-      value: [
-        keepalived,
-        makeProcess('kube-apiserver', { pid: 8, arguments: ['x', '--shutdown-delay-duration=10s'] }),
-      ],
-    },
+    processes: { value: [keepalived, apiserver] },
     listeners: { value: [{ family: 'ipv6', address: '::', port: 6443, pid: 8 }] },
     keepalived: { value: { path: conf, text: keepalivedText, files: [conf] } },
     trackFile: { value: { content: '0', isWatched: true } },
@@ -166,10 +157,8 @@ export const makeProcess = (name: string, rest: object = {}) => ({
   ...{ pid: 20, isSurelyHere: true, name, arguments: [name], group: '' },
   ...rest,
 });
-export const apiserver = makeProcess('kube-apiserver', {
-  pid: 8,
-  arguments: ['x', '--shutdown-delay-duration=9s'],
-});
+const delayed = { pid: 8, arguments: ['x', '--shutdown-delay-duration=9s'] };
+export const apiserver = makeProcess('kube-apiserver', delayed);
 /** What runs beside keepalived and the apiserver. */
 export const withProcesses = (...others: readonly ReturnType<typeof makeProcess>[]): Partial<HostFacts> => ({
   processes: { value: [keepalived, apiserver, ...others] },
@@ -178,13 +167,8 @@ export const withProcesses = (...others: readonly ReturnType<typeof makeProcess>
 export const withServer: Partial<HostFacts> = {
   ipvs: { value: 'TCP  0A4D0032:192B rr\n  -> 0A4D000D:192B      Masq    1      0          0         \n' },
 };
-export const advert = {
-  family: 'ipv4',
-  source: '10.77.0.12',
-  vrid: 51,
-  priority: 100,
-  addresses: ['10.77.0.50'],
-} as const;
+const spoken = { vrid: 51, priority: 100, addresses: ['10.77.0.50'] } as const;
+export const advert = { family: 'ipv4', source: '10.77.0.12', ...spoken } as const;
 export const own = { ...advert, source: '10.77.0.11' };
 export const withSysctl = (name: string, value: string) => ({
   sysctls: new Map([

@@ -8,7 +8,6 @@ export interface TypedCommand {
   readonly output: readonly string[];
 }
 
-/** An item of a numbered list. */
 export interface Step {
   /** What it says before anything is typed. */
   readonly lead: string;

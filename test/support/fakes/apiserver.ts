@@ -11,7 +11,6 @@ import type { Clock } from '../../../lib/clock.ts';
 import { FakePingConnection, type PingPeer, closings } from './ping-connection.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/net.ts';
 
-/** How an apiserver behaves. */
 export type Behaviour =
   | 'healthy'
   /** The process is gone, its host answers with resets. */
@@ -72,7 +71,6 @@ export class FakeApiservers implements Apiserver {
     this.listener = listener;
   }
 
-  /** How many held connections are up. */
   get open(): number {
     return [...this.#held].filter(({ isOpen }) => isOpen).length;
   }
@@ -218,7 +216,6 @@ class FakeHeld implements HeldConnection {
     this.#apiservers.forget(this);
   }
 
-  /** The peer closes it. */
   breakOff(): void {
     if (!this.isOpen) return;
     this.isOpen = false;

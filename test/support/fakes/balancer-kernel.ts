@@ -24,7 +24,6 @@ export class FakeBalancerKernel implements Pick<
   failure: Error | null = null;
   /** What nft refuses wherever it is in a script. */
   refuses: RegExp | null = null;
-  /** How often nft was asked whether it would take a script. */
   questions = 0;
   missing: MissingFeatures = { ipv4: [], ipv6: [] };
   #tables = new Map<string, FakeTable>();
@@ -93,7 +92,6 @@ export class FakeBalancerKernel implements Pick<
     return true;
   }
 
-  /** Somebody else's commands. */
   async meddle(script: string): Promise<void> {
     await this.apply(script);
     this.scripts.pop();

@@ -56,7 +56,6 @@ export class FakeClusterApi implements FollowedApi {
     this.#update();
   }
 
-  /** Nobody answers any more. */
   lose(): void {
     this.#isLost = true;
     this.#update();

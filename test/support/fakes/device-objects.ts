@@ -112,7 +112,6 @@ export function makeDeviceCache(inventory: DeviceInventory, defaultDevice?: stri
   return cache;
 }
 
-/** The world of it. */
 export function makeDeviceWorld(inventory: DeviceInventory, defaultDevice?: string): ClusterView {
   return makeDeviceCache(inventory, defaultDevice).view(nowMs);
 }

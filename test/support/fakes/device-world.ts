@@ -17,7 +17,6 @@ interface Others {
   readonly objects: ReadonlyMap<string, object>;
 }
 
-/** Starts at once. */
 export class DeviceWorld {
   readonly clock = new FakeClock();
   readonly device = new PlainDevice();

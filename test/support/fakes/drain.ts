@@ -3,7 +3,6 @@ import type { VipnatError } from '../../../lib/errors.ts';
 
 /** The drain of a host in memory: what its state folder says, and its rule. */
 export class FakeDrain implements Pick<DrainPorts, 'store' | 'rule'> {
-  /** What the file says. */
   since: Date | null = null;
   /** What it says of the virtual IPs. */
   vipStaysSince: Date | null = null;
@@ -13,7 +12,6 @@ export class FakeDrain implements Pick<DrainPorts, 'store' | 'rule'> {
   ports: readonly number[] | null = [];
   /** Why neither can be read now, or null. */
   problem: VipnatError | null = null;
-  /** How often the rule was read. */
   reads = 0;
   readonly written: (readonly number[])[] = [];
 

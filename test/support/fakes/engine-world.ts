@@ -12,6 +12,7 @@ import { formatKey } from '../../../controller/step.ts';
 import type { Affected } from '../../../controller/cache/known.ts';
 import { services } from '../../../lib/api/service.ts';
 import { Cache } from '../../../controller/cache/cache.ts';
+import { countMost } from './sent-log.ts';
 import { toGateTypes } from '../../../lib/api/endpoints.ts';
 
 /** One request that reached the API, or was to reach it. */
@@ -75,7 +76,6 @@ export class EngineWorld {
     await stopped;
   }
 
-  /** Services of our class, at once. */
   createServices(count: number, prefix = 's', namespace = 'apps'): void {
     const spec = {
       ...{ type: 'LoadBalancer', loadBalancerClass, ipFamilies: ['IPv4'], ipFamilyPolicy: 'SingleStack' },
@@ -116,15 +116,11 @@ export class EngineWorld {
       .map(([key]) => key);
   }
 
-  /** How many requests there were at most in any second. */
   findHighestRate(): number {
-    const times = this.sent.map(({ atMs }) => atMs);
-    let [highest, from] = [0, 0];
-    for (const [index, atMs] of times.entries()) {
-      while ((times[from] ?? 0) <= atMs - 1000) from += 1;
-      highest = Math.max(highest, index - from + 1);
-    }
-    return highest;
+    return countMost(
+      this.sent.map(({ atMs }) => atMs),
+      1000,
+    );
   }
 
   #createEngine(): Engine {

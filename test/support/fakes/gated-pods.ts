@@ -16,7 +16,6 @@ import { earlySliceKind } from '../../../controller/kinds/endpoints.ts';
 /** Of the Service of a pod with a gate. */
 export const gatedSelector = { app: 'web' };
 
-/** It. */
 export const gatedService = makeService('apps/web', { spec: { selector: gatedSelector } });
 
 /** Of a node that has programmed early EndpointSlices up to a version. */

@@ -63,12 +63,10 @@ export abstract class FakeAddresses extends FakeWriters {
   /** Rejects as the kernel does where there is no such interface, or the source is none of this host's addresses. */
   async addSourceRoute(route: SourceRoute): Promise<void> {
     await this.faults.meet('route');
-    if (!this.addresses.some(({ address }) => address === route.source)) {
+    if (!this.addresses.some(({ address }) => address === route.source))
       throw new VipnatError('NETLINK_FAILED', `${route.source} is no address of this host: EINVAL`);
-    }
-    if (!this.#sourceRoutes.some((one) => isSame(one, route))) {
+    if (!this.#sourceRoutes.some((one) => isSame(one, route)))
       this.#sourceRoutes = [route, ...this.#sourceRoutes];
-    }
   }
 
   async removeSourceRoute(route: SourceRoute): Promise<void> {
@@ -86,7 +84,6 @@ export abstract class FakeAddresses extends FakeWriters {
     return count;
   }
 
-  /** The routes of vipnat's, the latest first. */
   get sourceRoutes(): readonly SourceRoute[] {
     return this.#sourceRoutes;
   }

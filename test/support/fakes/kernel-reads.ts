@@ -69,9 +69,8 @@ export async function readRules(
   { families, dialects, nftServiceChain, chains }: KernelQuery,
 ): Promise<Pick<KernelReading, 'iptables' | 'nftTables' | 'nftProxies' | 'unread'>> {
   const saves: Attempt<SaveOutput>[] = [];
-  for (const family of families.filter(() => shown.hasIptables)) {
+  for (const family of families.filter(() => shown.hasIptables))
     for (const dialect of dialects) saves.push(await readIptables(shown, family, dialect));
-  }
   const tables: Attempt<NftTableOutput>[] = [];
   const proxies: Attempt<NftProxyOutput | null>[] = [];
   for (const family of families) {

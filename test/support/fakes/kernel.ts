@@ -28,7 +28,6 @@ import { selectServiceObjects } from './nft-proxy.ts';
 import { findBreaches } from './protocol.ts';
 import type { TableName } from '../../../lib/iptables/rules.ts';
 
-/** The connections that a FakeKernel keeps track of. */
 class FakeFlows {
   #flows: FlowSelection[] = [];
 
@@ -36,7 +35,6 @@ class FakeFlows {
     this.#flows.push(flow);
   }
 
-  /** Forgets some; answers how many. */
   delete({ vip, backend, isHalfOpen }: FlowSelection): number {
     const kept = this.#flows.filter(
       (flow) => !isSame(flow.vip, vip) || !isSame(flow.backend, backend) || (isHalfOpen && !flow.isHalfOpen),
@@ -46,7 +44,6 @@ class FakeFlows {
     return deleted;
   }
 
-  /** How many of a VIP each backend has. */
   count(vip: Endpoint): Map<string, number> {
     const counts = new Map<string, number>();
     for (const flow of this.#flows.filter((one) => !one.isHalfOpen && isSame(one.vip, vip))) {
@@ -72,24 +69,19 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   readonly applied: Transaction[] = [];
   /** Every reset of connections that was asked for, in order. */
   readonly resets: FlowSelection[] = [];
-  /** Promises the product broke. */
   readonly breaches: string[] = [];
-  /** How many reads told everything. */
   reads = 0;
-  /** Whether an iptables is installed; nft always is. */
   hasIptables = true;
   /** The interfaces that would heed no router advertisement any more. */
   advertised: readonly string[] = [];
   /** nftables' chains of others for what is forwarded. */
   forwardChains: readonly ForwardChain[] = [];
-  /** As NFT_MSG_GETGEN has it. */
   generation = 1;
   readonly #clock: Clock;
   protected override readonly watches: FakeWatches;
   readonly #tables = new Map<string, FakeTables>();
   readonly #nft = new FakeNft();
   readonly #readSinceWrite = new Set<string>();
-  /** What the last read did not tell. */
   #unread: readonly UnreadRules[] = [];
   readonly #nftProxies = new Map<Family, readonly unknown[]>();
   readonly #flows = new FakeFlows();
@@ -124,12 +116,17 @@ export class FakeKernel extends FakeAddresses implements Kernel {
   }
 
   async apply(transaction: Transaction): Promise<void> {
-    const { family, dialect, input } = transaction;
+    const { family, dialect } = transaction;
     this.#assertPromisesKept(transaction);
     this.applied.push(transaction);
     this.use(transaction);
     await this.faults.meet(toolName(family, dialect, 'restore'));
     this.faults.runBeforeApply(transaction);
+    this.write(transaction);
+  }
+
+  /** Writes at once, whatever the promises say. */
+  write({ family, dialect, input }: Transaction): void {
     if (dialect === 'nftables') this.runNft(input);
     else this.run(family, dialect, input);
   }

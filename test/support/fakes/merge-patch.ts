@@ -1,6 +1,5 @@
 /** Patches of objects, as an apiserver applies them. */
 
-/** Parts of an object. */
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** A merge patch: RFC 7386. */

@@ -113,9 +113,8 @@ function checkReferences({ chains, sets }: FakeTable): void {
   for (const rule of rules) {
     const target = /\b(?:jump|goto) (\S+)/.exec(rule)?.[1];
     if (target !== undefined && !chains.has(target)) throw new NftRefusal('Device or resource busy');
-    for (const [, set = ''] of rule.matchAll(/@(\S+)/g)) {
+    for (const [, set = ''] of rule.matchAll(/@(\S+)/g))
       if (!sets.has(set)) throw new NftRefusal('Device or resource busy');
-    }
   }
 }
 

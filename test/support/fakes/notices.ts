@@ -4,7 +4,6 @@ import type { NoticeSource } from '../../../lib/keepalived/write.ts';
 export class FakeNotices implements NoticeSource {
   #text: string | null = null;
 
-  /** keepalived writes this. */
   say(text: string): void {
     this.#text = (this.#text ?? '') + text;
   }

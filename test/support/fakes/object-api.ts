@@ -3,10 +3,8 @@ import type { WrittenKind } from '../../../controller/cache/cache.ts';
 import { type Fields, mergeConditions, merge } from './merge-patch.ts';
 import type { Write } from '../../../controller/step.ts';
 
-/** Kinds of objects. */
 export type Kind = WrittenKind | 'Namespace' | 'Node' | 'Lease' | 'ConfigMap';
 
-/** An object as it is kept. */
 export interface StoredObject {
   readonly metadata: Fields & {
     readonly name: string;
@@ -16,6 +14,8 @@ export interface StoredObject {
     readonly generation: number;
     readonly deletionTimestamp?: string;
     readonly finalizers?: readonly string[];
+    readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
   };
   readonly spec?: Fields;
   readonly status?: Fields;
@@ -32,7 +32,6 @@ interface LogEntry {
   readonly atMs: number;
 }
 
-/** What just changed. */
 export interface Written {
   readonly kind: Kind;
   readonly key: string;
@@ -56,7 +55,6 @@ const counted: ReadonlySet<Kind> = new Set([
   ...(['VirtualIP', 'AddressPool', 'EndpointSlice', 'LoadBalancerDevice'] as const),
 ]);
 
-/** One cluster's objects. */
 export class ObjectApi {
   readonly #objects = new Map<Kind, Map<string, StoredObject>>();
   readonly #logs = new Map<Kind, LogEntry[]>();
@@ -150,7 +148,6 @@ export class ObjectApi {
     return 200;
   }
 
-  /** All but the status. */
   #update(kind: Kind, key: string, before: StoredObject, merged: StoredObject): number {
     const { metadata } = merged;
     const [were, are] = [before, { metadata }].map((each) => each.metadata.finalizers ?? []);

@@ -50,7 +50,6 @@ export class FakePingConnection implements PingConnection {
     this.#options.onClose();
   }
 
-  /** The peer closes it. */
   breakOff(): void {
     if (this.#isClosed) return;
     this.close();

@@ -20,7 +20,6 @@ import { sleep } from '../../../lib/clock.ts';
 import type { Address } from '../../../lib/net.ts';
 import { whole } from './device-objects.ts';
 
-/** How a call ends. */
 export type CallEnd = 'done' | 'never sent' | 'answer lost';
 
 /** The device; drivers of any number of processes may speak to it. */
@@ -34,7 +33,6 @@ export class PlainDevice {
   /** It says so only when `confirm` does. */
   confirms = false;
   refuses: ((id: BalancerId) => string | null) | null = null;
-  /** What becomes of the next call. */
   chooseEnd: () => CallEnd = () => 'done';
   /** Open connections of members, by `ADDRESS:PORT`; null: they are not counted. */
   sessions: ReadonlyMap<string, number> | null = null;

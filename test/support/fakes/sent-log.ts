@@ -1,18 +1,10 @@
 import type { Clock } from '../../../lib/clock.ts';
 import type { Listener } from './apiserver.ts';
 
-/** What was sent to one apiserver, and what became of it. Times are milliseconds of the clock. */
-export interface Sent {
-  /** When questions were sent. */
-  readonly questions: number[];
-  /** When connects were begun. */
-  readonly connects: number[];
-  /** When drain checks were begun. */
-  readonly drainChecks: number[];
-  /** When pings were sent. */
-  readonly pings: number[];
-  /** When connections for pings were begun. */
-  readonly pingConnections: number[];
+type SentKind = 'questions' | 'connects' | 'drainChecks' | 'pings' | 'pingConnections';
+
+/** When what was sent to one apiserver, in milliseconds of the clock, and what became of it. */
+export interface Sent extends Readonly<Record<SentKind, number[]>> {
   /** How often its answers turned bad: the first bad one, and each after a good one. */
   badTimes: number;
   /** How often connects turned: to open, or to no answer. */
@@ -25,24 +17,14 @@ export class SentLog {
   readonly #lastAnswers = new Map<string, string>();
   readonly #lastConnects = new Map<string, string>();
 
-  /** Writes down what is sent from now on. */
   listen(clock: Clock): Listener {
+    const note = (kind: SentKind) => (endpoint: string) => void this.to(endpoint)[kind].push(clock.now());
     return {
-      onConnect: (endpoint) => {
-        this.to(endpoint).connects.push(clock.now());
-      },
-      onDrainCheck: (endpoint) => {
-        this.to(endpoint).drainChecks.push(clock.now());
-      },
-      onPing: (endpoint) => {
-        this.to(endpoint).pings.push(clock.now());
-      },
-      onPingConnection: (endpoint) => {
-        this.to(endpoint).pingConnections.push(clock.now());
-      },
-      onQuestion: (endpoint) => {
-        this.to(endpoint).questions.push(clock.now());
-      },
+      onConnect: note('connects'),
+      onDrainCheck: note('drainChecks'),
+      onPing: note('pings'),
+      onPingConnection: note('pingConnections'),
+      onQuestion: note('questions'),
       onConnected: (endpoint, kind) => {
         const isTurn = this.#lastConnects.get(endpoint) !== kind && ['open', 'silent'].includes(kind);
         if (isTurn) this.to(endpoint).turns += 1;
@@ -55,7 +37,6 @@ export class SentLog {
     };
   }
 
-  /** What was sent to one. */
   to(endpoint: string): Sent {
     const sent = this.#sent.get(endpoint) ?? {
       ...{ questions: [], connects: [], drainChecks: [], pings: [], pingConnections: [] },

@@ -148,7 +148,6 @@ export function makeReport(node: string, version: number, parts: Partial<NodeRep
   };
 }
 
-/** What there is. */
 export interface Inventory {
   readonly services?: readonly Service[];
   readonly virtualIps?: readonly VirtualIp[];
@@ -162,7 +161,6 @@ export interface Inventory {
   readonly unresponsive?: readonly string[];
 }
 
-/** A namespace with labels. */
 export function makeNamespace(name: string, labels: Readonly<Record<string, string>>): Namespace {
   return namespaces.schema.parse({ metadata: { name, uid: name, resourceVersion: '1', labels } });
 }
@@ -179,12 +177,10 @@ export function makeCache(inventory: Inventory): Cache {
   return cache;
 }
 
-/** The world of it. */
 export function makeWorld(inventory: Inventory): ClusterView {
   return makeCache(inventory).view(nowMs);
 }
 
-/** Of a Service. */
 export function toServiceKey(key: string): StepKey {
   return { kind: 'Service', key };
 }

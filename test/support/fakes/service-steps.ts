@@ -15,7 +15,6 @@ export function decide(inventory: Inventory, key: StepKey = toServiceKey('apps/a
   return nextStep(key, makeWorld({ ...usual, ...inventory }));
 }
 
-/** What a step writes. */
 export function getWrite(step: Step): Write {
   if (step.does !== 'write') throw new TypeError(`no write: ${JSON.stringify(step)}`);
   return step.write;
@@ -95,7 +94,6 @@ export function testDecisions(titleToDecision: Readonly<Record<string, Decision>
   });
 }
 
-/** The kind of some keys. */
 export function getKind(name: string): Kind {
   const kind = kinds.find((each) => each.name === name);
   if (kind === undefined) throw new TypeError(`no kind: ${name}`);

@@ -31,14 +31,11 @@ interface Body {
   readonly ports: readonly object[];
 }
 
-/** What a step writes. */
 export const readBody = (step: Step) => {
   if (step.does !== 'write') throw new Error(`it does ${step.does}`);
   return step.write.body as unknown as Body;
 };
-/** The addresses that a step writes. */
 export const listAddresses = (step: Step) => readBody(step).endpoints.map(({ addresses }) => addresses[0]);
-/** Of the first endpoint that a step writes. */
 export const readConditions = (step: Step) => readBody(step).endpoints[0]?.conditions;
 
 /** Takes steps until there is none, as an API would have their results. Answers the slices. */

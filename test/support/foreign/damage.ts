@@ -1,7 +1,6 @@
 /** What somebody else does to our rules: the same wherever there are rules of ours, in memory or in a kernel. */
 import { isOurChain, isOurRule, type PrintedChain, readChains } from './printed-rules.ts';
 
-/** A rule of ours where somebody else finds it. */
 interface OwnRule {
   readonly printed: PrintedChain;
   /** Its place in the chain, from 1. */
@@ -42,7 +41,6 @@ const damageToLines = {
   ],
 } satisfies Record<string, (own: OwnRule) => string[]>;
 
-/** Something that can be done to a rule of ours. */
 export type Damage = keyof typeof damageToLines;
 
 /** Every damage; some of them leave rules of their own behind, or others' rules in another order. */

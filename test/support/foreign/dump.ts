@@ -54,7 +54,6 @@ export function describeForeign(
     .map(({ table, chain, policy, rules }) => describeChain(`${tool} *${table} ${chain}`, policy, rules));
 }
 
-/** A chain as it is compared. */
 export function describeChain(place: string, policy: string, rules: readonly string[]): string {
   return [`${place} (${policy})`, ...rules].join('\n    ');
 }

@@ -10,7 +10,6 @@ export interface PrintedChain {
   readonly rules: readonly string[];
 }
 
-/** All chains of what a save tool prints, in its order. */
 export function readChains(save: string): PrintedChain[] {
   const chains: (PrintedChain & { rules: string[] })[] = [];
   let table = '';
@@ -24,7 +23,6 @@ export function readChains(save: string): PrintedChain[] {
   return chains;
 }
 
-/** Whether a chain's name is one of vipnat's. */
 export function isOurChain(name: string): boolean {
   return /^VIPNAT(?:-|$)/.test(name);
 }

@@ -64,7 +64,6 @@ export class Shims {
     rmSync(this.#switch, { force: true });
   }
 
-  /** Takes all shims away; the folder stays. */
   clear(): void {
     for (const name of readdirSync(this.#folder.path))
       rmSync(join(this.#folder.path, name), { recursive: true });

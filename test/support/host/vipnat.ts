@@ -20,7 +20,6 @@ export function vipnatCommand(args: readonly string[]): string[] {
   return [process.execPath, program, ...args];
 }
 
-/** Runs one command of vipnat on a machine to its end. */
 export function vipnat(
   cluster: Cluster,
   machine: string,

@@ -12,7 +12,6 @@ interface ImageStore {
   readonly driver: 'overlay' | 'vfs';
 }
 
-/** What `scripts/image` made. */
 export interface BuiltImage {
   readonly store: ImageStore;
   /** As the manifests name it. */

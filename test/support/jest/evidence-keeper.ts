@@ -66,7 +66,6 @@ interface EvidencePlace {
   readonly folder: string;
   /** Whether nobody else removes what an earlier run has left there. */
   readonly isOwn: boolean;
-  /** How long one collector may take. */
   readonly limitMs: number;
 }
 

@@ -1,6 +1,5 @@
-import { type ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse } from 'node:http';
 
-/** How such a server answers. */
 export type Manner =
   | 'well'
   /** 500, as without etcd. */
@@ -18,7 +17,6 @@ export type Manner =
   /** 401 with a Status. */
   | 'unauthorized';
 
-/** Answers as a server of that manner does. */
 export function refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>): void {
   const mannerToAnswer: Readonly<Record<typeof manner, () => void>> = {
     failing: () => {
@@ -44,17 +42,27 @@ export function refuse(response: ServerResponse, manner: Exclude<Manner, 'well'>
   mannerToAnswer[manner]();
 }
 
-/** The object that says why a question is refused. */
 export function toStatus(code: number, message: string): object {
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, code };
 }
 
-/** Answers with an object. */
+/** An answer: its status, and an object or the message of a Status. */
+export interface Reply {
+  readonly code: number;
+  readonly body: object | string;
+}
+
+/** What a request brings; null for nothing. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  let text = '';
+  for await (const part of request) text += String(part);
+  return text === '' ? null : (JSON.parse(text) as unknown);
+}
+
 export function respond(response: ServerResponse, code: number, body: object): void {
   response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }
 
-/** Sends one line of a watch. */
 export function send(response: ServerResponse, event: object): void {
   response.write(`${JSON.stringify(event)}\n`);
 }

@@ -29,7 +29,6 @@ export class KubeApi {
   /** Questions that kube-apiserver would answer otherwise than the client thinks. */
   readonly breaches: string[] = [];
   readonly store: KubeStore;
-  /** The events that were written here. */
   readonly events = new KubeEvents(this.breaches);
   readonly leases = new KubeLeases();
   /** Whether the role of who shows the token says nothing of events. */
@@ -112,7 +111,6 @@ export class KubeApi {
     }
   }
 
-  /** Sends whatever to all who watch. */
   sendText(text: string): void {
     for (const { response } of this.#watchers) response.write(text);
   }
@@ -128,7 +126,6 @@ export class KubeApi {
     this.#watchers.clear();
   }
 
-  /** Ends all watches, as when their time is over. */
   endWatches(): void {
     for (const { response } of this.#watchers) response.end();
   }

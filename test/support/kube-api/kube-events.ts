@@ -1,4 +1,5 @@
 import { type IncomingMessage } from 'node:http';
+import { readJson, type Reply } from './kube-answers.ts';
 
 interface StoredEvent {
   readonly metadata: { readonly name: string; readonly namespace: string };
@@ -7,12 +8,6 @@ interface StoredEvent {
   readonly note: string;
   readonly series?: { readonly count: number; readonly lastObservedTime: string };
   readonly [field: string]: unknown;
-}
-
-/** An answer: its status, and an object or the message of a Status. */
-interface EventReply {
-  readonly code: number;
-  readonly body: object | string;
 }
 
 /** Where events about what has no namespace are. */
@@ -46,10 +41,8 @@ export class KubeEvents {
   }
 
   /** Answers a request for the collection or an event in it. */
-  async answer(request: IncomingMessage, pathname: string): Promise<EventReply> {
-    let text = '';
-    for await (const part of request) text += String(part);
-    const sent = JSON.parse(text) as StoredEvent;
+  async answer(request: IncomingMessage, pathname: string): Promise<Reply> {
+    const sent = (await readJson(request)) as StoredEvent;
     const { method, headers } = request;
     if (method === 'POST' && pathname === eventsPath) return this.#create(sent, headers['content-type']);
     const name = pathname.slice(eventsPath.length + 1);
@@ -57,12 +50,12 @@ export class KubeEvents {
     return this.#refuse(405, 'the server does not allow this method');
   }
 
-  #refuse(code: number, body: string): EventReply {
+  #refuse(code: number, body: string): Reply {
     this.#breaches.push(body);
     return { code, body };
   }
 
-  #create(event: StoredEvent, contentType = ''): EventReply {
+  #create(event: StoredEvent, contentType = ''): Reply {
     if (contentType !== 'application/json') return this.#refuse(415, 'no such media type');
     const { name } = event.metadata;
     const problems = [...findProblems(event), ...findSeriesProblems(event)];
@@ -74,7 +67,7 @@ export class KubeEvents {
     return { code: 201, body: event };
   }
 
-  #patch(name: string, patch: StoredEvent, contentType = ''): EventReply {
+  #patch(name: string, patch: StoredEvent, contentType = ''): Reply {
     if (contentType !== 'application/merge-patch+json') return this.#refuse(415, 'no such media type');
     const old = this.#nameToEvent.get(name);
     if (old === undefined) return { code: 404, body: `events "${name}" not found` };

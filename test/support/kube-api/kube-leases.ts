@@ -1,96 +1,55 @@
 import { type IncomingMessage } from 'node:http';
-
-interface StoredLease {
-  readonly metadata: {
-    readonly name: string;
-    readonly resourceVersion: string;
-    readonly annotations?: Readonly<Record<string, string>>;
-  };
-  readonly spec: Readonly<Record<string, unknown>>;
-}
-
-interface Reply {
-  readonly code: number;
-  readonly body: object | string;
-}
-
-const toStatus = (code: number, reason: string) => {
-  return { kind: 'Status', status: code < 300 ? 'Success' : 'Failure', reason, message: reason, code };
-};
+import { readJson, type Reply, toStatus } from './kube-answers.ts';
+import { ObjectApi, type StoredObject } from '../fakes/object-api.ts';
+import type { Write } from '../../../controller/step.ts';
 
 /** Where Leases of all namespaces are. */
 export const leasesPattern = /^\/apis\/coordination\.k8s\.io\/v1\/namespaces\/[^/]+\/leases(?:\/|$)/;
 
-/** Leases as kube-apiserver keeps them: with versions, and merge patches. */
+type Lease = StoredObject & { readonly spec: Readonly<Record<string, unknown>> };
+
+/** Leases as kube-apiserver keeps them. */
 export class KubeLeases {
-  readonly #nameToLease = new Map<string, StoredLease>();
-  #version = 0;
+  readonly #api = new ObjectApi(Date.now, () => (this.writes += 1));
   /** What each write is answered with instead of being done: a status, if any. */
   refusal: number | null = null;
-  /** How many writes were taken. */
   writes = 0;
 
-  find(name: string): StoredLease | null {
-    return this.#nameToLease.get(name) ?? null;
+  /** Of that name in any namespace. */
+  find(name: string): Lease | null {
+    const leases = [...this.#api.list('Lease').values()] as Lease[];
+    return leases.find(({ metadata }) => metadata.name === name) ?? null;
   }
 
   /** Answers a request for the collection or a Lease in it. */
-  async answer(request: IncomingMessage, pathname: string): Promise<Reply> {
-    let text = '';
-    for await (const part of request) text += String(part);
-    const name = pathname.replace(leasesPattern, '');
-    if (request.method === 'GET' && name === '') return { code: 200, body: this.#list() };
-    if (request.method === 'GET') return this.#toReply(200, this.find(name));
+  async answer(request: IncomingMessage, path: string): Promise<Reply> {
+    const isAll = path.endsWith('/leases');
+    if (request.method === 'GET') return isAll ? { code: 200, body: this.#list() } : this.#toReply(200, path);
     if (this.refusal !== null) return { code: this.refusal, body: 'leases cannot be written' };
-    const sent = JSON.parse(text) as StoredLease;
-    if (request.method === 'POST') return this.#create(sent);
-    const before = this.find(name);
-    if (before === null) return this.#toReply(404, null);
-    if (request.method === 'PATCH') return this.#patch(before, sent);
-    this.#nameToLease.delete(name);
-    return { code: 200, body: toStatus(200, 'deleted') };
+    return this.#write(request.method, path, (await readJson(request)) ?? {});
+  }
+
+  #write(method: string | undefined, path: string, body: Partial<StoredObject>): Reply {
+    const write = { method, path, body } as Write;
+    const { name = '', resourceVersion } = body.metadata ?? {};
+    if (write.method === 'PATCH' && resourceVersion === undefined)
+      return { code: 409, body: 'the object has been modified' };
+    const code = this.#api.handle(write);
+    const reason = write.method === 'POST' ? 'AlreadyExists' : 'Conflict';
+    if (code === 409) return { code, body: { ...toStatus(code, reason), reason } };
+    if (write.method === 'DELETE') return { code, body: { kind: 'Status', status: 'Success' } };
+    return this.#toReply(code, write.method === 'POST' ? `${path}/${name}` : path);
   }
 
   #list(): object {
-    const metadata = { resourceVersion: String(this.#version + 1) };
-    return { kind: 'LeaseList', metadata, items: [...this.#nameToLease.values()] };
+    const metadata = { resourceVersion: String(this.#api.version) };
+    return { kind: 'LeaseList', metadata, items: [...this.#api.list('Lease').values()] };
   }
 
-  #create(sent: StoredLease): Reply {
-    const { name } = sent.metadata;
-    if (this.#nameToLease.has(name)) return { code: 409, body: toStatus(409, 'AlreadyExists') };
-    return this.#toReply(201, this.#put(sent));
-  }
-
-  #patch(before: StoredLease, { metadata, spec }: StoredLease): Reply {
-    if (metadata.resourceVersion !== before.metadata.resourceVersion)
-      return { code: 409, body: 'the object has been modified' };
-    const annotations = { ...before.metadata.annotations, ...metadata.annotations };
-    const merged = {
-      ...before,
-      metadata: { ...before.metadata, annotations },
-      spec: { ...before.spec, ...spec },
-    };
-    return this.#toReply(200, this.#put(merged));
-  }
-
-  #put(lease: StoredLease): StoredLease {
-    this.#version += 1;
-    this.writes += 1;
-    const stored = {
-      ...lease,
-      kind: 'Lease',
-      metadata: {
-        uid: `uid of ${lease.metadata.name}`,
-        ...lease.metadata,
-        resourceVersion: String(this.#version),
-      },
-    };
-    this.#nameToLease.set(lease.metadata.name, stored);
-    return stored;
-  }
-
-  #toReply(code: number, lease: StoredLease | null): Reply {
-    return lease === null ? { code: 404, body: 'leases not found' } : { code, body: lease };
+  #toReply(code: number, path: string): Reply {
+    const lease = this.#api.find(path);
+    return lease === null
+      ? { code: 404, body: 'leases not found' }
+      : { code, body: { kind: 'Lease', ...lease } };
   }
 }

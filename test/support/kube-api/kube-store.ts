@@ -1,23 +1,15 @@
-/** An object as the API has it. */
 export interface KubeObject {
   readonly metadata: { readonly name: string; readonly [field: string]: unknown };
   readonly [field: string]: unknown;
 }
 
-/** The kinds that there are. */
-export type Kind =
-  | 'EndpointSlice'
-  | 'Service'
-  | 'VirtualIP'
-  | 'AddressPool'
-  | 'Node'
-  | 'Namespace'
-  | 'Lease'
-  | 'Pod'
-  | 'Secret'
-  | 'MutatingWebhookConfiguration';
+const kinds = [
+  ...(['EndpointSlice', 'Service', 'VirtualIP', 'AddressPool', 'Node', 'Namespace', 'Lease'] as const),
+  ...(['Pod', 'Secret', 'MutatingWebhookConfiguration'] as const),
+];
 
-/** A change of one object. */
+export type Kind = (typeof kinds)[number];
+
 export interface Event {
   readonly version: number;
   readonly kind: Kind;
@@ -27,18 +19,9 @@ export interface Event {
 
 /** What several servers of one control plane have in common, as etcd does. */
 export class KubeStore {
-  readonly objects: Readonly<Record<Kind, Map<string, KubeObject>>> = {
-    EndpointSlice: new Map(),
-    Service: new Map(),
-    VirtualIP: new Map(),
-    AddressPool: new Map(),
-    Node: new Map(),
-    Namespace: new Map(),
-    Lease: new Map(),
-    Pod: new Map(),
-    Secret: new Map(),
-    MutatingWebhookConfiguration: new Map(),
-  };
+  readonly objects = Object.fromEntries(
+    kinds.map((kind) => [kind, new Map<string, KubeObject>()]),
+  ) as Readonly<Record<Kind, Map<string, KubeObject>>>;
   readonly events: Event[] = [];
   readonly watchers = new Set<(event: Event) => void>();
   version = 100;
@@ -85,7 +68,6 @@ function toStoreKey({ metadata: { name, namespace = 'default' } }: Pick<KubeObje
   return namespace === 'default' ? name : `${String(namespace)}/${name}`;
 }
 
-/** An EndpointSlice as the control plane makes it. */
 export function makeSlice(
   addresses: readonly string[],
   more: { readonly name?: string; readonly port?: number; readonly addressType?: string } = {},

@@ -11,8 +11,5 @@ export const agentQuestions: Questions = {
     path: '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
     apiVersion: 'discovery.k8s.io/v1',
   },
-  Service: {
-    path: '/api/v1/namespaces/default/services',
-    apiVersion: 'v1',
-  },
+  Service: { path: '/api/v1/namespaces/default/services', apiVersion: 'v1' },
 };

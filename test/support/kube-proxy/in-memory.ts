@@ -42,9 +42,8 @@ export function syncKubeProxy(
 /** What `kube-proxy --cleanup` does, or a switch to another mode. Throws TOOL_FAILED when its chain is pinned. */
 export function removeKubeProxy(kernel: FakeKernel, { family, dialect }: ProxySource): void {
   for (const jump of jumps) deleteJump(kernel, { family, dialect }, jump);
-  for (const table of ['filter', 'nat'] as const) {
+  for (const table of ['filter', 'nat'] as const)
     kernel.run(family, dialect, renderCleanup(table, listChains(kernel.show(family, dialect), table)));
-  }
 }
 
 type Jump = (typeof jumps)[number];

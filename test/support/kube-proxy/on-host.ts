@@ -5,7 +5,6 @@ import { type IptablesDialect, toolName } from '../../../lib/kernel/port.ts';
 import { listApiservers, clusterIps, podNetworks } from '../network/layout.ts';
 import { kubernetesService, nftServiceChain } from '../../../lib/kube-proxy/read.ts';
 
-/** The other Service by family. */
 const proxiedWeb: Readonly<Record<Family, ProxiedService>> = {
   ipv4: {
     service: webService,
@@ -49,18 +48,10 @@ export class KubeProxyStandIn {
    */
   async sync(endpoints: readonly Endpoint[] = listApiservers(this.#family)): Promise<void> {
     await this.#ensureJumps();
-    const services = [
-      proxiedWeb[this.#family],
-      {
-        service: kubernetesService,
-        clusterIp: clusterIps[this.#family],
-        endpoints,
-      },
-    ];
-    await this.#restore(
-      renderUpdate(services, await this.#listChains('nat'), podNetworks[this.#family]),
-      '--counters',
-    );
+    const own = { service: kubernetesService, clusterIp: clusterIps[this.#family], endpoints };
+    const services = [proxiedWeb[this.#family], own];
+    const script = renderUpdate(services, await this.#listChains('nat'), podNetworks[this.#family]);
+    await this.#restore(script, '--counters');
   }
 
   /**
@@ -70,9 +61,8 @@ export class KubeProxyStandIn {
    */
   async cleanUp(): Promise<void> {
     await this.#runTools(jumps.map(([table, chain, rule]) => `-t ${table} -D ${chain} ${rule}`));
-    for (const table of ['nat', 'filter'] as const) {
+    for (const table of ['nat', 'filter'] as const)
       await this.#restore(renderCleanup(table, await this.#listChains(table))).catch(() => undefined);
-    }
     await this.#runTools(
       ['KUBE-SERVICES', 'KUBE-POSTROUTING', 'KUBE-MARK-MASQ'].flatMap((chain) => [
         `-t nat -F ${chain}`,
@@ -118,7 +108,6 @@ table ${ip} kube-proxy {
     if (exitCode !== 0) throw new Error(`nft: ${stderr}`);
   }
 
-  /** Canaries, and the jumps that are missing. */
   async #ensureJumps(): Promise<void> {
     await this.#runTools([
       ...['mangle', 'nat', 'filter'].map((table) => `-t ${table} -N KUBE-PROXY-CANARY`),

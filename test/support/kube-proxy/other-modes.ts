@@ -35,9 +35,8 @@ const jumps = ['PREROUTING', 'OUTPUT'].map((chain) => `${chain} -j KUBE-SERVICES
 export function syncIpvs(kernel: FakeKernel, endpoints: readonly Endpoint[]): void {
   kernel.run('ipv4', 'nft', ipvsRules);
   const rules = kernel.show('ipv4', 'nft');
-  for (const jump of jumps) {
+  for (const jump of jumps)
     if (!rules.includes(`-A ${jump}\n`)) kernel.run('ipv4', 'nft', `*nat\n-I ${jump}\nCOMMIT\n`);
-  }
   kernel.setIpvs(printIpvs(endpoints));
 }
 

@@ -29,7 +29,6 @@ interface Roles {
   readonly other: string;
 }
 
-/** Something that goes wrong, and what is done about it. */
 export interface Fault {
   readonly name: string;
   /** How long clients are watched from its beginning on. */
@@ -48,6 +47,11 @@ export interface Fault {
   readonly isRemedy?: boolean;
   run(lab: Lab, roles: Roles): Promise<void>;
 }
+
+/** Mends what the one before broke, and costs nobody a connection. */
+const mend = (name: string, durationMs: number, run: Fault['run']): Fault => ({
+  ...{ name, durationMs, run, isRemedy: true, maxFailed: 0 },
+});
 
 /** An apiserver that is gone is an endpoint for up to 26 s (a lease of 15 s, looked at every 10), and kube-proxy hears of it then: what follows from that is watched too. */
 const leaseMs = 32_000;
@@ -113,7 +117,7 @@ export const deathAndReturn: readonly Fault[] = [
     watched: 'other',
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').stop('KILL'),
   },
-  { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+  mend('that apiserver started', 15_000, startApiserver),
 ];
 
 /** A master goes without a word, and comes back. */
@@ -126,13 +130,7 @@ export const masterCut: readonly Fault[] = [
     watched: 'other',
     run: (lab, { other }) => lab.cut(other),
   },
-  {
-    name: 'that master back',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 15_000,
-    run: (lab, { other }) => lab.join(other),
-  },
+  mend('that master back', 15_000, (lab, { other }) => lab.join(other)),
 ];
 
 /** An apiserver answers no more, and does again. */
@@ -145,13 +143,9 @@ export const freezeAndThaw: readonly Fault[] = [
     needsAnswer: true,
     run: (lab, { other }) => lab.service(other, 'kube-apiserver').signal('STOP'),
   },
-  {
-    name: 'that apiserver thawed',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 10_000,
-    run: (lab, { other }) => lab.service(other, 'kube-apiserver').signal('CONT'),
-  },
+  mend('that apiserver thawed', 10_000, (lab, { other }) =>
+    lab.service(other, 'kube-apiserver').signal('CONT'),
+  ),
 ];
 
 /** An apiserver says that it goes, and comes back. */
@@ -163,7 +157,7 @@ export const stopAndStart: readonly Fault[] = [
     watched: 'other',
     run: (lab, { other }) => stopApiserver(lab, other),
   },
-  { name: 'that apiserver started', isRemedy: true, maxFailed: 0, durationMs: 15_000, run: startApiserver },
+  mend('that apiserver started', 15_000, startApiserver),
 ];
 
 /** The VIP's holder goes without a word, and comes back. */
@@ -176,16 +170,10 @@ export const holderCut: readonly Fault[] = [
     watched: 'holder',
     run: (lab, { holder }) => lab.cut(holder),
   },
-  {
-    name: 'that master back',
-    isRemedy: true,
-    maxFailed: 0,
-    durationMs: 15_000,
-    // The VIP is elsewhere by now.
-    run: async (lab) => {
-      for (const { name } of masters) await lab.join(name);
-    },
-  },
+  // The VIP is elsewhere by now.
+  mend('that master back', 15_000, async (lab) => {
+    for (const { name } of masters) await lab.join(name);
+  }),
 ];
 
 /** A minute is as long as an agent rests at most between two looks; by default a quarter of it has to do. */

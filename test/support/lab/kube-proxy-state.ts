@@ -60,7 +60,6 @@ export async function timeNewService(lab: Lab, node: string): Promise<number | n
   return null;
 }
 
-/** Waits until something is so; rejects when it is not in time. */
 export async function waitFor(isSo: () => Promise<boolean>, timeMs: number): Promise<void> {
   const until = performance.now() + timeMs;
   while (!(await isSo())) {

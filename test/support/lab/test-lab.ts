@@ -121,7 +121,6 @@ export function tell(line: string): void {
   process.stderr.write(`${line}\n`);
 }
 
-/** A lab in a few words. */
 export function nameLab({ options }: Lab): string {
   const { kubernetes, proxyMode, iptables, family, hasNodes = false, isBare = false } = options;
   const hasBackend = proxyMode === 'iptables' || proxyMode === 'ipvs';

@@ -47,7 +47,6 @@ interface PodSpec {
   readonly containers: readonly { readonly lifecycle?: { readonly preStop?: object } }[];
 }
 
-/** Reads it from the spec of a pod. */
 export function readInjected(spec: object): Injected {
   const { readinessGates = [], containers, terminationGracePeriodSeconds: grace = 30 } = spec as PodSpec;
   return {

@@ -17,7 +17,6 @@ export const seatNames = [
   'pod on a worker',
 ] as const;
 
-/** One of seatNames. */
 export type SeatName = (typeof seatNames)[number];
 
 const seatToMachine: Readonly<Record<SeatName, string>> = {

@@ -19,9 +19,8 @@ async function open(): Promise<Socket> {
     : connect(Number(target), '127.0.0.1');
   socket.on('data', (chunk: Buffer) => {
     report.received += chunk.length;
-    for (const [, status = ''] of chunk.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3}) /g)) {
+    for (const [, status = ''] of chunk.toString('latin1').matchAll(/HTTP\/1\.1 (\d{3}) /g))
       report.answers[status] = (report.answers[status] ?? 0) + 1;
-    }
   });
   socket.on('error', () => undefined);
   socket.once('close', () => (report.ended += 1));

@@ -23,7 +23,6 @@ export const masters: readonly Host[] = [
   { name: 'm3', addresses: { ipv4: '10.77.0.13', ipv6: 'fd77::13' } },
 ];
 
-/** A node that is no master. */
 export const worker: Host = {
   name: 'worker',
   addresses: { ipv4: '10.77.0.21', ipv6: 'fd77::21' },
@@ -33,13 +32,10 @@ export const worker: Host = {
 /** A host that is no part of the cluster. */
 export const outsider: Host = { name: 'client', addresses: { ipv4: '10.77.0.100', ipv6: 'fd77::100' } };
 
-/** All hosts on the wire. */
 export const hosts: readonly Host[] = [...masters, worker, outsider];
 
-/** The hosts with a pod. */
 export const podHosts: readonly Host[] = hosts.filter(({ pods }) => pods !== undefined);
 
-/** The virtual IPs, one per family. */
 export const vips: Readonly<Record<Family, string>> = { ipv4: '10.77.0.50', ipv6: 'fd77::50' };
 
 /** The ClusterIPs of default/kubernetes. */
@@ -51,10 +47,8 @@ export const serviceNetworks: Readonly<Record<Family, string>> = {
   ipv6: 'fd00:96::/112',
 };
 
-/** The network of all pods. */
 export const podNetworks: Readonly<Record<Family, string>> = { ipv4: '10.244.0.0/16', ipv6: 'fd00:244::/32' };
 
-/** The apiservers' and the VIPs' port. */
 export const apiserverPort = 6443;
 
 /** A master's IPv4 address; empty for anybody else. */
@@ -62,7 +56,6 @@ export function addressOf(name: string): string {
   return masters.find((master) => master.name === name)?.addresses.ipv4 ?? '';
 }
 
-/** The three apiservers in one family. */
 export function listApiservers(family: Family): Endpoint[] {
   return masters.map(({ addresses }) => ({ family, address: addresses[family], port: apiserverPort }));
 }

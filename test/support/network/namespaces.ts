@@ -13,7 +13,6 @@ import { networkCommand } from './namespace-evidence.ts';
 /** Where iproute2 keeps its named network namespaces. */
 const folder = '/run/netns';
 
-/** The end of a command in a namespace. */
 export interface CommandResult {
   readonly exitCode: number;
   readonly stdout: string;
@@ -42,9 +41,8 @@ export async function runCommand(
     timeout: limitMs ?? maxWaitMs,
     reject: false,
   });
-  if (result.timedOut && limitMs === undefined) {
+  if (result.timedOut && limitMs === undefined)
     throw new WaitedTooLong(`${tool} ${words.join(' ')} does not end: ${result.stderr}`);
-  }
   return { exitCode: result.exitCode ?? -1, stdout: result.stdout, stderr: result.stderr };
 }
 
@@ -136,9 +134,8 @@ export class Namespaces {
 /** Removes the namespaces and folders of runs whose process is gone. */
 function removeAbandoned(): void {
   for (const name of listNamespaces().filter(isAbandoned)) removeNamespace(name);
-  for (const name of readdirSync(tmpdir()).filter(isAbandoned)) {
+  for (const name of readdirSync(tmpdir()).filter(isAbandoned))
     rmSync(join(tmpdir(), name), { recursive: true, force: true });
-  }
 }
 
 function isAbandoned(name: string): boolean {

@@ -1,7 +1,6 @@
 import type { Identity } from './identity.ts';
 import type { WatchesTask } from './seat-watches.ts';
 
-/** Where something is that is to be connected to. */
 export interface Target {
   readonly host: string;
   readonly port: number;
@@ -87,7 +86,6 @@ export interface WriteTask extends Pick<WatchTask, 'identity' | 'object' | 'dura
   readonly intervalMs: number;
 }
 
-/** Anything a seat can be asked for. */
 export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WatchesTask | WriteTask;
 
 /** How many requests each apiserver answered, which client addresses they saw, and what failed. */
@@ -132,7 +130,6 @@ export interface ConnectReport {
   readonly isQuiet: boolean;
 }
 
-/** What a watch saw. */
 export interface WatchReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;

@@ -108,12 +108,11 @@ function watchOnce(
       const limit = setTimeout(() => {
         session.destroy(new Error('ping timeout'));
       }, pingLimitMs);
-      session.ping(() => {
+      const forget = () => {
         clearTimeout(limit);
-      });
-      session.once('close', () => {
-        clearTimeout(limit);
-      });
+      };
+      session.ping(forget);
+      session.once('close', forget);
     };
     const rest = () => {
       clearTimeout(idle);

@@ -24,7 +24,6 @@ export interface WatchesTask {
   readonly durationMs: number;
 }
 
-/** What became of watches. */
 export interface WatchesReport {
   /** When it began, in milliseconds since the epoch. */
   readonly startedAt: number;
@@ -114,9 +113,8 @@ async function hearFrom(watches: readonly Watch[], pingIntervalMs: number): Prom
   const since = own.now();
   const isMissing = ({ endedAt, isUnresponsive, pings }: Watch) =>
     endedAt === null && !isUnresponsive && !pings.isAnsweredSince(since);
-  while (watches.some(isMissing) && own.now() - since < answerLimitMs + pingIntervalMs) {
+  while (watches.some(isMissing) && own.now() - since < answerLimitMs + pingIntervalMs)
     await sleep(lookIntervalMs);
-  }
 }
 
 /** One that is silent until a signal, or busy from the beginning. */

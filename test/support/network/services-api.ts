@@ -11,12 +11,8 @@ import { type Kind, type KubeObject } from '../kube-api/kube-store.ts';
 import { serviceQuestions } from '../kube-api/service-questions.ts';
 
 const [host = '', port = '', certificate = '', key = ''] = process.argv.slice(2);
-const api = await KubeApi.start({
-  pair: { certificate, key },
-  host,
-  port: Number(port),
-  questions: serviceQuestions,
-});
+const pair = { certificate, key };
+const api = await KubeApi.start({ pair, host, port: Number(port), questions: serviceQuestions });
 api.allowsAll = true;
 process.stdout.write('done\n');
 

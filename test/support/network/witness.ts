@@ -101,12 +101,10 @@ export function judge(connects: ConnectReport, straight: readonly ConnectReport[
   const slow = slowAtMs.filter((ms) => !isNear(ms, [...timedOutAt, ...slowAt]));
   const sent = straight.reduce((sum, one) => sum + one.sent, 0);
   const figures = `${timedOutAt.length} of ${sent} straight connections timed out`;
-  if (failures.some(isTimeout) && timedOutAt.length > maxTimedOut * sent) {
+  if (failures.some(isTimeout) && timedOutAt.length > maxTimedOut * sent)
     throw new WaitedTooLong(`inconclusive: the machine stood still: ${figures}`);
-  }
-  if (excused.length > 0) {
+  if (excused.length > 0)
     process.stderr.write(`excused: ${excused.length} of ${connects.sent} connections, as ${figures}\n`);
-  }
   return {
     ...connects,
     failures: failures.filter((failure) => !excused.includes(failure)),

@@ -7,17 +7,7 @@ import { readdirSync } from 'node:fs';
 export const releaseLimitMs = 600_000;
 
 /** What these tests try. The images take minutes to build. */
-export const steps = [
-  'npm',
-  'executable',
-  'packages',
-  'sbom',
-  'vex',
-  'chart',
-  'install',
-  'licenses',
-  'notes',
-] as const;
+export const steps = 'npm executable packages sbom vex chart install licenses notes'.split(' ');
 
 /** The time that all files are to have, whatever the commit's is. */
 export const releaseEnvironment = { SOURCE_DATE_EPOCH: '1767225600' };
@@ -26,15 +16,8 @@ const output = join(rootFolder, '.cache/release/tested');
 
 /** Everything that a release is made of. */
 const sources = [
-  'dist',
-  'docs',
-  'tools/lab/build',
-  'manifests',
-  'package.json',
-  'tools/release',
-  'CHANGELOG.md',
-  'README.md',
-  'SECURITY.md',
+  ...['dist', 'docs', 'tools/lab/build', 'manifests', 'package.json', 'tools/release'],
+  ...['CHANGELOG.md', 'README.md', 'SECURITY.md'],
 ];
 
 /** The folder with a release of this checkout, made by `scripts/release` where none is as new. */

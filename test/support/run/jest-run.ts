@@ -21,7 +21,6 @@ export interface FailedTest {
   readonly messages: readonly string[];
 }
 
-/** What came of a task. */
 export interface JestResult {
   readonly passed: number;
   readonly skipped: number;

@@ -34,9 +34,8 @@ function hasMemoryGroup(): boolean {
 }
 
 function findMissingRight({ name, usesKernel }: Part): string | null {
-  if (usesKernel === true && spawnSync('unshare', ['--net', 'true']).status !== 0) {
+  if (usesKernel === true && spawnSync('unshare', ['--net', 'true']).status !== 0)
     return 'only root can make network namespaces';
-  }
   const needsRoot = ['vm', 'image', 'nodes', 'release'].includes(name);
   return needsRoot && process.getuid?.() !== 0 ? 'it works on files of root' : null;
 }

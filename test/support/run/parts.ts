@@ -26,7 +26,10 @@ const kernel = { isRealTime: true, usesKernel: true } as const;
 /** What parts have in common that stand on programs built with Go. */
 const built = { ...kernel, machine: ['go'] } as const;
 const imageTools = ['buildah', 'debootstrap', 'crun', 'podman'];
-const nodeTools = ['buildah', 'debootstrap', 'containerd', 'runc'];
+const nodeNeeds = {
+  machine: ['go', 'control groups 1'],
+  tools: ['buildah', 'debootstrap', 'containerd', 'runc'],
+} as const;
 
 /** In the order in which they run. */
 export const parts: readonly Part[] = [
@@ -47,14 +50,7 @@ export const parts: readonly Part[] = [
   { name: 'control-plane', layer: 'cluster', ...built, team: 'labs' },
   { name: 'migration', layer: 'cluster', ...built, team: 'labs' },
   { name: 'image', layer: 'cluster', ...built, team: 'labs', machine: [], tools: imageTools },
-  {
-    name: 'nodes',
-    layer: 'cluster',
-    ...built,
-    team: 'labs',
-    machine: ['go', 'control groups 1'],
-    tools: nodeTools,
-  },
+  { name: 'nodes', layer: 'cluster', ...built, team: 'labs', ...nodeNeeds },
   // Its virtual machines keep both processors busy.
   { name: 'ipvs', layer: 'cluster', ...built, machine: ['go', 'user-mode Linux'], workers: 1 },
 ];

@@ -41,10 +41,7 @@ export function formatTable(rows: readonly Row[], allSeconds: number): string {
 }
 
 /** The last line of a run: `N passed, N failed`, and what was skipped, if anything. */
-export function formatSummary({
-  passed,
-  failed,
-  skipped,
-}: Pick<Row, 'passed' | 'failed' | 'skipped'>): string {
+export function formatSummary(sum: Pick<Row, 'passed' | 'failed' | 'skipped'>): string {
+  const { passed, failed, skipped } = sum;
   return `${passed} passed, ${failed} failed${skipped === 0 ? '' : `, ${skipped} skipped`}`;
 }

@@ -38,9 +38,8 @@ export function planRetries(
     (failure) => failure.file === '' || !isRealTime(failure) || !isAboutTime(failure),
   );
   if (certain !== undefined) return { files: [], refusal: `${describeTest(certain)} did not fail by time` };
-  if (files.length > maxRetriedFiles) {
+  if (files.length > maxRetriedFiles)
     return { files: [], refusal: `${files.length} files failed, and ${maxRetriedFiles} may` };
-  }
   return { files, refusal: null };
 }
 
@@ -66,7 +65,6 @@ export function mergeSecond(first: JestResult, second: JestResult, file: string)
   return { result: { ...first, passed, failures }, flaky };
 }
 
-/** A failed test by its file and title. */
 export function describeTest({ file, title }: FailedTest): string {
   return [file.replace(/^(?:.*\/)?test\//, ''), title].filter((word) => word !== '').join(' › ');
 }

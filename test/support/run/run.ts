@@ -117,9 +117,8 @@ export class TestRun {
       step.projects.includes('repository') &&
       step.extent !== 'gate' &&
       !start('scripts/setup', ['promtool'])
-    ) {
+    )
       this.#report('repository: no promtool, so the tests skip the alerts');
-    }
     const evidence = join(process.cwd(), this.#folder, 'evidence');
     const run = { TEST_EVIDENCE: evidence, TEST_RUN: this.#folder.replace(/^.*\//, '') };
     const resultsFile = join(this.#folder, `${(this.#started += 1)}-${step.name.replace(/\W+/g, '-')}.json`);

@@ -7,11 +7,7 @@ import { findParts, hasLab, measuringFiles, type Part } from './parts.ts';
 
 const minuteMs = 60_000;
 /** The end of a hang of one step: of the gate, of all parts but the slow ones, and of a night. */
-const extentToLimitMs: Readonly<Record<Extent, number>> = {
-  gate: 20 * minuteMs,
-  full: 85 * minuteMs,
-  long: 720 * minuteMs,
-};
+const extentToMinutes: Readonly<Record<Extent, number>> = { gate: 20, full: 85, long: 720 };
 
 /** Parts that run at the same time in one Jest. */
 export interface Step {
@@ -60,7 +56,7 @@ function createStep(group: readonly Part[], extent: Extent, words: readonly stri
   return {
     ...{ name: names.join(' '), layer: group[0]?.layer ?? '', parts: group, projects: names },
     ...{ extent, words, isMeasuring: names.includes('load') && extent !== 'gate' },
-    ...{ needsComponents: group.some((part) => hasLab(part)), limitMs: extentToLimitMs[extent] },
+    ...{ needsComponents: group.some((part) => hasLab(part)), limitMs: extentToMinutes[extent] * minuteMs },
   };
 }
 

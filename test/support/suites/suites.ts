@@ -9,7 +9,6 @@ export const suites = {
   trixie: 'nft 1.1.3, iptables 1.8.11, keepalived 2.3.3, HAProxy 3.0',
 } as const;
 
-/** One of them. */
 export type Suite = keyof typeof suites;
 
 /** All of them, the oldest first. */

@@ -25,9 +25,8 @@ export class CompletingShell {
     this.#shell = shell;
     this.folder = join(this.#home, 'work');
     mkdirSync(join(this.folder, 'some-folder'), { recursive: true });
-    for (const name of ['my vipnat.yaml', 'x$(touch executed).yaml', 'some-file']) {
+    for (const name of ['my vipnat.yaml', 'x$(touch executed).yaml', 'some-file'])
       writeFileSync(join(this.folder, name), '');
-    }
     const path = join(this.#home, shellToFile[shell]);
     mkdirSync(join(path, '..'), { recursive: true });
     writeFileSync(path, script);
@@ -38,20 +37,10 @@ export class CompletingShell {
   /** Types lines behind `vipnat `, in one session; `\t` is the key. Throws what was on the terminal where a line got lost. */
   type(lines: readonly string[]): TypedLine[] {
     const start = 'stty rows 200 columns 200; exec ' + shellToStart[this.#shell];
-    const input = [
-      ...shellToSetup[this.#shell],
-      'vipnat',
-      ...lines.map((line) => `vipnat ${line}`),
-      'exit',
-      '',
-    ];
-    const { stdout } = spawnSync('script', ['--quiet', '--command', start, '/dev/null'], {
-      cwd: this.folder,
-      encoding: 'utf8',
-      env: this.#environment,
-      input: input.join('\n'),
-      timeout: 110_000,
-    });
+    const typed = lines.map((line) => `vipnat ${line}`);
+    const input = [...shellToSetup[this.#shell], 'vipnat', ...typed, 'exit', ''].join('\n');
+    const words = ['--quiet', '--command', start, '/dev/null'];
+    const { stdout } = spawnSync('script', words, { ...this.#options, input, timeout: 110_000 });
     // The listing for a line is printed behind the answer to the line before.
     const [, first, ...answers] = removeControls(stdout).split(/^<got>/m);
     if (answers.length !== lines.length) throw new Error(`${this.#shell} answered otherwise:\n${stdout}`);
@@ -75,22 +64,16 @@ export class CompletingShell {
 
   /** fish pages long lists; it prints the candidates for a line where that is asked for. */
   #askFish(line: string): string[] {
-    const { stdout } = spawnSync('fish', ['-c', 'complete -C $argv[1]', `vipnat ${line}`], {
-      cwd: this.folder,
-      encoding: 'utf8',
-      env: this.#environment,
-    });
+    const asked = ['-c', 'complete -C $argv[1]', `vipnat ${line}`];
+    const { stdout } = spawnSync('fish', asked, this.#options);
     const words = stdout.split('\n').map((text) => text.replace(/\t.*/, ''));
     return words.filter((word) => word !== '').map((word) => word.replace(/^--[a-z-]+=/, ''));
   }
 
-  get #environment(): NodeJS.ProcessEnv {
-    return {
-      PATH: `${join(this.#home, 'bin')}:${process.env['PATH'] ?? ''}`,
-      TERM: 'dumb',
-      HOME: this.#home,
-      LC_ALL: 'C.UTF-8',
-    };
+  get #options() {
+    const path = `${join(this.#home, 'bin')}:${process.env['PATH'] ?? ''}`;
+    const env = { PATH: path, TERM: 'dumb', HOME: this.#home, LC_ALL: 'C.UTF-8' };
+    return { cwd: this.folder, encoding: 'utf8', env } as const;
   }
 }
 

@@ -117,9 +117,8 @@ function deleteRule(target: CommandTarget, name: string, words: readonly Word[])
   const rule = index === null ? readRule(target, words) : '';
   const rules = target.table.get(name)?.rules ?? [];
   const at = index === null ? rules.indexOf(rule) : index - 1;
-  if (at < 0 || at >= rules.length) {
+  if (at < 0 || at >= rules.length)
     throw new Refusal(1, 'Bad rule (does a matching rule exist in that chain?).');
-  }
   rules.splice(at, 1);
   return true;
 }
@@ -137,9 +136,8 @@ function requireChain(table: FakeTable, name: string): FakeChain {
 function readRule({ table, tableName, family, dialect }: CommandTarget, words: readonly Word[]): string {
   const { text, target } = normaliseOrRefuse(words, family);
   if (target === null || target in targetToOptions) {
-    if (target !== null && natTargets.has(target) && tableName !== 'nat') {
+    if (target !== null && natTargets.has(target) && tableName !== 'nat')
       throw new Refusal(dialect === 'nft' ? 4 : 1, 'RULE_APPEND failed (Invalid argument)');
-    }
     return text;
   }
   if (table.get(target)?.policy !== null) {

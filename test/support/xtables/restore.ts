@@ -74,9 +74,7 @@ function openTable(tables: FakeTables, line: string, dialect: IptablesDialect): 
 }
 
 function commit(tables: FakeTables, { name, table, isChanged }: Draft, dialect: IptablesDialect): boolean {
-  if (hasLoop(table)) {
-    throw new Refusal(dialect === 'nft' ? 4 : 1, 'RULE_APPEND failed (Too many links)');
-  }
+  if (hasLoop(table)) throw new Refusal(dialect === 'nft' ? 4 : 1, 'RULE_APPEND failed (Too many links)');
   if (isChanged) tables.set(name, table);
   return isChanged;
 }

@@ -123,9 +123,8 @@ function printOption(name: string, values: readonly string[]): string {
   // libxt_nfacct 1.8.9 prints two blanks.
   if (name === '--nfacct-name') return `${name}  ${first}`;
   if (name === '--probability') return `${name} ${printProbability(first)}`;
-  if (/^--ct(?:orig|repl)(?:src|dst)$/.test(name)) {
+  if (/^--ct(?:orig|repl)(?:src|dst)$/.test(name))
     return `${name} ${printAddress(first.replace(/\/(?:32|128)$/, ''))}`;
-  }
   if (/^--(?:set|or|xor)-mark$/.test(name)) return `--set-xmark ${printMark(name, first)}`;
   return [name, ...values].join(' ');
 }
@@ -163,9 +162,8 @@ function defaultOptions(
   family: Family,
 ): [string, string][] {
   const isIpv6 = family === 'ipv6';
-  if (name === 'REJECT' && !options.has('--reject-with')) {
+  if (name === 'REJECT' && !options.has('--reject-with'))
     return [['--reject-with', `--reject-with icmp${isIpv6 ? '6' : ''}-port-unreachable`]];
-  }
   if (name !== 'recent') return [];
   const mask = isIpv6 ? 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff' : '255.255.255.255';
   return [

@@ -21,7 +21,6 @@ const tableToChains: Record<TableName, readonly string[]> = {
 /** The tables the fake knows, in the order in which iptables-nft-save prints them. */
 export const tableNames = Object.keys(tableToChains) as TableName[];
 
-/** Whether the fake knows a table of this name. */
 export function isTableName(name: string): name is TableName {
   return name in tableToChains;
 }

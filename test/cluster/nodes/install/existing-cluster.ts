@@ -43,9 +43,8 @@ export function testExistingCluster(lab: () => NodeLab, alone: () => KeepalivedA
     const ended = awaitExit(lab(), await waitForPod(lab(), first.master));
     await first.shell(remove);
     await ended;
-    for (const { type } of alone().administrators) {
+    for (const { type } of alone().administrators)
       expect(await type(`vipnat check --vip ${lab().vip}`)).toMatchObject({ exitCode: 0 });
-    }
     for (const { shell } of alone().administrators) {
       await shell(`${cleanup}
 ${leaveAgentOut} ${conf} >changed.conf

@@ -119,10 +119,8 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
     ],
   ])('beside an agent, `%s` of %s shows what it is for', async (start, from, shown) => {
     const { exitCode, stdout, stderr } = await type(start, from);
-    expect({ exitCode, stderr, stdout }).toMatchObject({
-      exitCode: 0,
-      stdout: expect.stringMatching(shown),
-    });
+    expect({ exitCode, stderr }).toMatchObject({ exitCode: 0 });
+    expect(stdout).toMatch(shown);
   });
 
   if (isLong) {
@@ -131,9 +129,9 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       const crashes = await listCrashes(lab());
       const { image } = alone().files;
       const newer = image.replace(/:[^:]*$/, ':newer');
-      await Promise.all(
-        [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images tag ${image} ${newer}`)),
-      );
+      const runEverywhere = (words: string) =>
+        Promise.all([first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images ${words}`)));
+      await runEverywhere(`tag ${image} ${newer}`);
       await first.shell(`sed 's!${image}!${newer}!' install.yaml | kubectl apply -f -`);
       await waitForDaemonSet(lab(), 'vipnat');
       expect(await listImages(lab())).toEqual([newer]);
@@ -142,9 +140,7 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       await waitForDaemonSet(lab(), 'vipnat');
       expect(await listImages(lab())).toEqual([image]);
       expect(await listCrashes(lab(), crashes)).toEqual([]);
-      await Promise.all(
-        [first, ...others].map(({ shell }) => shell(`ctr --namespace k8s.io images remove ${newer}`)),
-      );
+      await runEverywhere(`remove ${newer}`);
     });
   }
 

@@ -18,7 +18,6 @@ import { writeArchive } from '../../../../tools/release/images/images.ts';
 import { join } from 'node:path';
 import { writeInstallYaml } from '../../../../tools/release/cluster/install-yaml.ts';
 
-/** The host's keepalived.conf. */
 export const conf = '/etc/keepalived/keepalived.conf';
 
 const pods = ['vipnat', 'keepalived'];
@@ -110,7 +109,6 @@ interface NodeFiles {
   readonly nameToFile: Readonly<Record<string, string>>;
   /** vipnat's image, as its archive names it. */
   readonly image: string;
-  /** Removes the files. */
   remove(): void;
 }
 
@@ -124,9 +122,8 @@ async function writeNodeFiles(): Promise<NodeFiles> {
     [`vipnat-image-${release.version}-linux-amd64.tar`]: image,
     [`vipnat-keepalived-image-${release.version}-linux-amd64.tar`]: await buildKeepalivedImage(),
   };
-  for (const [name, whole] of Object.entries(archives)) {
+  for (const [name, whole] of Object.entries(archives))
     await writeArchive(release, whole, join(folder.path, name), env);
-  }
   const names = [...Object.keys(archives), ...(await writeInstallYaml(release))];
   return {
     nameToFile: Object.fromEntries(names.map((name) => [name, join(folder.path, name)])),

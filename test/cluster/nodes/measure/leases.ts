@@ -10,7 +10,6 @@ export const controllerManager = 'kube-system/kube-controller-manager';
 /** The Lease of the scheduler that leads: each connects to the apiserver of its own master. */
 export const scheduler = 'kube-system/kube-scheduler';
 
-/** The Lease of a node's kubelet. */
 export function nameKubeletLease(node: string): string {
   return `kube-node-lease/${node}`;
 }

@@ -55,9 +55,7 @@ const separatePorts = 'echo 61000 65535 > /proc/sys/net/ipv4/ip_local_port_range
 /** Makes what is watched: once for each lab, while every apiserver answers. */
 export async function prepareLoad(lab: NodeLab): Promise<void> {
   await lab.api.create('/api/v1/namespaces/default/configmaps', {
-    apiVersion: 'v1',
-    kind: 'ConfigMap',
-    metadata: { name: object },
+    ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: object } },
   });
 }
 

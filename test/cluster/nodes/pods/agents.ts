@@ -48,7 +48,6 @@ export async function waitForWaiting(lab: NodeLab, node: string): Promise<void> 
   });
 }
 
-/** What an agent's pod has printed so far. */
 export async function readLog(lab: NodeLab, pod: string): Promise<string> {
   const { stdout, stderr } = await lab.kubectl(['logs', '--namespace', 'kube-system', pod]);
   return stdout + stderr;
@@ -60,16 +59,12 @@ interface Ended {
   readonly status: {
     readonly containerStatuses?: readonly {
       readonly name: string;
-      readonly lastState: {
-        readonly terminated?: {
-          readonly exitCode: number;
-          readonly reason: string;
-          readonly finishedAt: string;
-        };
-      };
+      readonly lastState: { readonly terminated?: Terminated };
     }[];
   };
 }
+
+type Terminated = Readonly<{ exitCode: number; reason: string; finishedAt: string }>;
 
 /** A kubelet kills what is slow to answer or to end, which only says that the machine is busy. */
 const killed = 137;

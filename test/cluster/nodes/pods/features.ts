@@ -10,7 +10,6 @@ import { once } from 'node:events';
 /** With a choice of three, all of them miss one apiserver once in 10,000 times. */
 const connections = 24;
 
-/** A pod with an agent. */
 export interface AgentPod {
   readonly node: string;
   readonly name: string;

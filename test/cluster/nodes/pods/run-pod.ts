@@ -8,15 +8,10 @@ import { runShell } from '../../../../tools/lab/machines/machine.ts';
  */
 export async function runPod(lab: NodeLab, node: string): Promise<void> {
   const name = `pod-${node}`;
+  const containers = [{ name: 'pause', image: pauseImage, imagePullPolicy: 'IfNotPresent' }];
   await lab.apply({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name, namespace: 'default' },
-    spec: {
-      nodeName: node,
-      terminationGracePeriodSeconds: 0,
-      containers: [{ name: 'pause', image: pauseImage, imagePullPolicy: 'IfNotPresent' }],
-    },
+    ...{ apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: 'default' } },
+    spec: { nodeName: node, terminationGracePeriodSeconds: 0, containers },
   });
   await lab.ask(['wait', 'pod', name, '--for=condition=Ready', '--timeout=60s']);
   const address = await lab.ask(['get', 'pod', name, '--output', 'jsonpath={.status.podIP}']);

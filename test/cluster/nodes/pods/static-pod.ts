@@ -8,7 +8,6 @@ export async function takeStaticPod(lab: NodeLab, master: string, name: string):
   await runShell(lab.machine(master), `mv ${manifestFolder}/${name}.yaml /etc/kubernetes/${name}.away`);
 }
 
-/** Puts it back. */
 export async function putStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
   await runShell(lab.machine(master), `mv /etc/kubernetes/${name}.away ${manifestFolder}/${name}.yaml`);
 }

@@ -101,22 +101,14 @@ export function testDaemonSet(lab: () => NodeLab): void {
       await lab().ask([...words, 'daemonset', 'vipnat', '--cascade=orphan']);
       for (const master of await listHolderLast(lab())) {
         await lab().ask([...words, 'pod', (await findPod(lab(), master))?.name ?? '']);
-        await lab().ask([
-          '--namespace',
-          'kube-system',
-          'wait',
-          'pod',
-          `vipnat-${master}`,
-          '--for=condition=Ready',
-          '--timeout=60s',
-        ]);
+        const wait = ['--namespace', 'kube-system', 'wait', 'pod', `vipnat-${master}`];
+        await lab().ask([...wait, '--for=condition=Ready', '--timeout=60s']);
       }
     });
     expectNothingNoticed('DaemonSet → static pods', report);
     expect(await listCrashes(lab(), crashes)).toEqual([]);
-    await lab().ask(['delete', '--filename', '-', '--ignore-not-found'], {
-      input: await printManifest(lab(), 'daemonset'),
-    });
+    const input = await printManifest(lab(), 'daemonset');
+    await lab().ask(['delete', '--filename', '-', '--ignore-not-found'], { input });
     await waitForAgents(lab());
   });
 }

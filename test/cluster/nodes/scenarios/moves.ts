@@ -42,9 +42,8 @@ export function testMoves(lab: () => NodeLab): void {
     limitMs,
   );
 
-  for (const name of onlyLong('off a living master with keepalived alone: its programs hang')) {
+  for (const name of onlyLong('off a living master with keepalived alone: its programs hang'))
     test(name, () => moveAlone(lab()), limitMs);
-  }
 }
 
 /** As before, without vipnat. */

@@ -30,22 +30,17 @@ const lookIntervalMs = 500;
 export function testPower(lab: () => NodeLab): void {
   for (const name of onlyLong(
     "the VIP's holder loses its power: new connections fail for seconds, and its return moves nothing",
-  )) {
+  ))
     test(name, () => loseAgainAndAgain(lab()), limitMs);
-  }
 }
 
 async function loseAgainAndAgain(lab: NodeLab): Promise<void> {
   const windows: number[] = [];
   for (let round = 1; round <= rounds; round += 1) {
     const [holder = ''] = await lab.listHolders();
-    const { failingMs, failed, sent } = await underLoad(
-      lab,
-      () => takePower(lab, holder, (phaseMs * round) / rounds),
-      {
-        ...{ from: [outsider.name], stricken: holder, limitMs: failedMs },
-      },
-    );
+    const act = () => takePower(lab, holder, (phaseMs * round) / rounds);
+    const options = { from: [outsider.name], stricken: holder, limitMs: failedMs };
+    const { failingMs, failed, sent } = await underLoad(lab, act, options);
     tell(
       `power off ${round} of ${rounds}: ${failed.length} of ${sent} connections failed, for ${failingMs.toFixed(0)} ms`,
     );

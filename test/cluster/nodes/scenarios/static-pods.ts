@@ -9,14 +9,9 @@ import { expectShares } from '../measure/expect-shares.ts';
 export function testStaticPods(lab: () => NodeLab): void {
   test('of vipnat and keepalived are ready on every master, and none of their containers has crashed', async () => {
     const pods = await listPods(lab());
-    const own = pods?.filter(({ name }) => /^(?:vipnat|keepalived)-/.test(name)) ?? [];
+    const own = pods?.filter(({ name, isReady }) => isReady && /^(?:vipnat|keepalived)-/.test(name)) ?? [];
     const expected = masters.flatMap(({ name }) => [`keepalived-${name}`, `vipnat-${name}`]);
-    expect(
-      own
-        .filter(({ isReady }) => isReady)
-        .map(({ name }) => name)
-        .sort(),
-    ).toEqual(expected.sort());
+    expect(own.map(({ name }) => name).sort()).toEqual(expected.sort());
     const both = 'app.kubernetes.io/name in (vipnat,keepalived)';
     expect(await listCrashes(lab(), [], { pods: both })).toEqual([]);
   });

@@ -89,9 +89,7 @@ export function testGatedDeployment(lab: () => NodeLab): void {
       await scaleControllers(lab(), 2);
       await waitForCondition(lab(), 'Ready');
       expect((await readConditions(lab())).find(({ type }) => type === gate)).toMatchObject({
-        status: 'True',
-        reason: 'LBHealthy',
-        message: 'LB synced successfully',
+        ...{ status: 'True', reason: 'LBHealthy', message: 'LB synced successfully' },
       });
       const url = `http://${await waitForAddress(lab(), 'nginx')}/`;
       const { stdout } = await lab().machine('client').run(['curl', '--silent', '--max-time', '2', url]);

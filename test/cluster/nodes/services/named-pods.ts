@@ -35,7 +35,6 @@ process.on('SIGTERM', () => setTimeout(() => process.exit(0), ${servesOnMs}));`;
   return { program, container: { readinessProbe } };
 }
 
-/** A pod of a Deployment. */
 export interface NamedPod {
   readonly name: string;
   readonly node: string;

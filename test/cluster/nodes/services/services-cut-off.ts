@@ -35,16 +35,10 @@ export function testCutOffNode(lab: () => NodeLab): void {
     const holder = await findOneHolder(lab(), address);
     const annotations = { 'vipnat.io/addresses': address };
     try {
-      await cutOff(lab(), holder);
+      await filterApi(lab(), holder, '-I');
       // A change that the holder does not hear of.
-      await lab().ask([
-        'patch',
-        'service',
-        'former',
-        ...inDefault,
-        '--patch',
-        '{"spec":{"sessionAffinity":"ClientIP"}}',
-      ]);
+      const patch = '{"spec":{"sessionAffinity":"ClientIP"}}';
+      await lab().ask(['patch', 'service', 'former', ...inDefault, '--patch', patch]);
       await waitForSilence(lab(), holder);
       await lab().ask(['delete', 'service', 'former', ...inDefault, '--wait=false']);
       await createWeb(lab(), { name: 'latter', nodeSelector: onMasters, replicas: 2, annotations });
@@ -56,7 +50,7 @@ export function testCutOffNode(lab: () => NodeLab): void {
       }
       expect(await readIngress(lab(), 'latter')).toBe('');
     } finally {
-      await connect(lab(), holder);
+      await filterApi(lab(), holder, '-D');
     }
     await waitForServices(lab());
     expect(await waitForAddress(lab(), 'latter')).toBe(address);
@@ -68,19 +62,15 @@ export function testCutOffNode(lab: () => NodeLab): void {
 }
 
 /** An address is published when a node has announced it. */
-async function findOneHolder(lab: NodeLab, address: string): Promise<string> {
+export async function findOneHolder(lab: NodeLab, address: string): Promise<string> {
   const holder = await findHolder(lab, address);
   if (holder === null) throw new Error(`not one node has ${address}`);
   return holder;
 }
 
-/** Nothing that a node sends arrives at an apiserver; all else does. */
-async function cutOff(lab: NodeLab, node: string): Promise<void> {
-  await runShell(lab.machine(node), 'iptables -w 5 -I OUTPUT -p tcp --dport 6443 -j DROP');
-}
-
-async function connect(lab: NodeLab, node: string): Promise<void> {
-  await runShell(lab.machine(node), 'iptables -w 5 -D OUTPUT -p tcp --dport 6443 -j DROP');
+/** From -I to -D nothing that a node sends arrives at an apiserver; all else does. */
+async function filterApi(lab: NodeLab, node: string, verb: '-I' | '-D'): Promise<void> {
+  await runShell(lab.machine(node), `iptables -w 5 ${verb} OUTPUT -p tcp --dport 6443 -j DROP`);
 }
 
 /** Waits until the Lease of a node's balancer is over. */
@@ -90,9 +80,8 @@ async function waitForSilence(lab: NodeLab, node: string): Promise<void> {
     `the balancer on ${node} is silent`,
     async () => {
       const renewed = Date.parse(await lab.ask([...words, '--output', 'jsonpath={.spec.renewTime}']));
-      return Date.now() - renewed > silentMs
-        ? null
-        : `its last word is of ${new Date(renewed).toISOString()}`;
+      const word = `its last word is of ${new Date(renewed).toISOString()}`;
+      return Date.now() - renewed > silentMs ? null : word;
     },
     2 * silentMs,
   );

@@ -12,6 +12,7 @@ import { waitForServices } from '../../../../tools/lab/services/install.ts';
 import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 import { bootAgain } from './power-cycle.ts';
+import { findOneHolder } from './services-cut-off.ts';
 
 /** What takes longer has lost its SYN: otherwise a second one would hide until when they failed. */
 const failedMs = 1000;
@@ -22,11 +23,7 @@ const inNamespace = ['--namespace', 'vipnat-system'];
 export function testServicesFaults(lab: () => NodeLab): void {
   const findAddress = () => waitForAddress(lab(), 'web');
 
-  const findHolderNow = async () => {
-    const holder = await findHolder(lab(), await findAddress());
-    if (holder === null) throw new Error('not one node has the address');
-    return holder;
-  };
+  const findHolderNow = async () => await findOneHolder(lab(), await findAddress());
 
   test('the pod on the holder is deleted: another node takes the address, and no connection fails', async () => {
     const holder = await findHolderNow();
@@ -108,20 +105,9 @@ async function loseHolder(
 }
 
 async function findPod(lab: NodeLab, node: string): Promise<string> {
-  const words = [
-    '--selector',
-    'app.kubernetes.io/name=vipnat-balancer',
-    '--field-selector',
-    `spec.nodeName=${node}`,
-  ];
-  return await lab.ask([
-    'get',
-    'pods',
-    ...inNamespace,
-    ...words,
-    '--output',
-    'jsonpath={.items[0].metadata.name}',
-  ]);
+  const selector = 'app.kubernetes.io/name=vipnat-balancer';
+  const words = ['--selector', selector, '--field-selector', `spec.nodeName=${node}`, ...inNamespace];
+  return await lab.ask(['get', 'pods', ...words, '--output', 'jsonpath={.items[0].metadata.name}']);
 }
 
 /** Waits until a container of a node's pod has been started again so many times, and runs. */

@@ -25,7 +25,6 @@ export interface AddressLoad {
   readonly limitMs?: number;
 }
 
-/** New connections a second. */
 const perSecond = isLong ? 500 : 100;
 
 const longestMs = 30 * 60_000;

@@ -49,11 +49,7 @@ interface World {
 }
 
 const losses: readonly Loss[] = [
-  {
-    what: 'turn unready',
-    lose: ({ lab, name, victim }) => changeReadiness(lab, name, victim),
-    restore: ({ lab, name, victim }) => changeReadiness(lab, name, victim),
-  },
+  { what: 'turn unready', lose: turn, restore: turn },
   {
     what: 'end',
     lose: async ({ lab, name, victim }) => {
@@ -77,6 +73,10 @@ const losses: readonly Loss[] = [
     },
   },
 ];
+
+function turn({ lab, name, victim }: World): Promise<void> {
+  return changeReadiness(lab, name, victim);
+}
 
 const affinities = [
   { title: 'without affinity', spec: {} },
@@ -171,15 +171,9 @@ async function createRestarted(lab: NodeLab): Promise<void> {
 async function findClientOf({ lab, name, address, victim }: World): Promise<string> {
   const own = (await listNamedPods(lab, name)).filter(({ node }) => node === victim);
   for (const from of clients) {
-    const few = {
-      host: address,
-      port: webPort,
-      perSecond: 100,
-      durationMs: 200,
-      limitMs: lostMs,
-      quietMs: 0,
-    };
-    const { apiservers } = await lab.seat('client', 'finds').connectAtRate({ ...few, isNamed: true, from });
+    const few = { perSecond: 100, durationMs: 200, limitMs: lostMs, quietMs: 0 };
+    const target = { host: address, port: webPort, isNamed: true, from };
+    const { apiservers } = await lab.seat('client', 'finds').connectAtRate({ ...few, ...target });
     if (own.some((pod) => pod.name in apiservers)) return from;
   }
   throw new Error(`no client has a pod on ${victim}`);

@@ -137,7 +137,6 @@ async function expectNoTraces(lab: NodeLab): Promise<void> {
 ip -o address show to 10.77.0.200/29
 ls -d /run/vipnat-lb 2>/dev/null || true
 pgrep --full 'keepalived.*vipnat-lb' || true`;
-  for (const { name } of nodes) {
+  for (const { name } of nodes)
     expect({ name, left: await runShell(lab.machine(name), script) }).toEqual({ name, left: '' });
-  }
 }

@@ -94,22 +94,18 @@ function keepLines(text: string, random: Random): string {
   return lines.filter(isKept).join('\n');
 }
 
+const wordChanges: readonly ((words: readonly string[], at: number, random: Random) => string[])[] = [
+  (words, at) => words.toSpliced(at, 1),
+  (words, at) => words.toSpliced(at, 0, words[at] ?? ''),
+  (words, at, random) => words.with(at, words[random.below(words.length)] ?? ''),
+  (words, at, random) => words.with(at, makeHostileText(random)),
+  (words, at, random) => words.with(at, words[at]?.slice(0, random.below(words[at].length)) ?? ''),
+];
+
 function changeWord(line: string, random: Random): string {
   const words = line.split(' ');
   const at = random.below(words.length);
-  const word = words[at] ?? '';
-  switch (random.below(5)) {
-    case 0:
-      return words.toSpliced(at, 1).join(' ');
-    case 1:
-      return words.toSpliced(at, 0, word).join(' ');
-    case 2:
-      return words.with(at, words[random.below(words.length)] ?? '').join(' ');
-    case 3:
-      return words.with(at, makeHostileText(random)).join(' ');
-    default:
-      return words.with(at, word.slice(0, random.below(word.length))).join(' ');
-  }
+  return random.pick(wordChanges)(words, at, random).join(' ');
 }
 
 function replaceOne(pattern: RegExp, make: (random: Random) => string): Mutation {

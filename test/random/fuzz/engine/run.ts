@@ -31,9 +31,8 @@ function chooseSeeds(cases: number): readonly Seeds[] {
   const { FUZZ_SEED: seed = '', FUZZ_SHARE: share = '' } = process.env;
   if (seed !== '') return [{ first: Number(seed), count: 1 }];
   // For who writes a target: another part of the cases.
-  if (share !== '' || !isLong) {
+  if (share !== '' || !isLong)
     return [{ first: 1, count: Math.ceil(cases * (share === '' ? shortShare : Number(share))) }];
-  }
   const others = Math.floor(performance.timeOrigin) >>> 0;
   return [
     { first: 1, count: cases },
@@ -67,9 +66,8 @@ async function feed<T>({ name, make, check }: Target<T>, seed: number): Promise<
   const took = await timeProcessor(() => check(input)).catch((error: unknown) => {
     throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, error);
   });
-  if (took > slowMs) {
+  if (took > slowMs)
     throw describeFailure(`${name}, FUZZ_SEED=${seed}`, input, new Error(`it took ${Math.round(took)} ms`));
-  }
 }
 
 function describeFailure(where: string, input: unknown, cause: unknown): Error {

@@ -2,29 +2,20 @@ import { edgeNumbers, addressTexts, makeHostileText } from '../engine/hostile.ts
 import { type Random } from '../../../support/random/random.ts';
 
 /** What stands where something else should. */
-function makeValue(random: Random): unknown {
-  switch (random.below(9)) {
-    case 0:
-      return null;
-    case 1:
-      return random.chance(50);
-    case 2:
-      return Number(random.pick(edgeNumbers)) || -0.5;
-    case 3:
-      return random.pick(addressTexts);
-    case 4:
-      return makeHostileText(random);
-    case 5:
-      return [];
-    case 6:
-      // As JSON.parse reads it: an own key, no prototype.
-      return JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}') as unknown;
-    case 7:
-      return Array.from({ length: 3 }, () => makeHostileText(random));
-    default:
-      return {};
-  }
-}
+const values: readonly ((random: Random) => unknown)[] = [
+  () => null,
+  (random) => random.chance(50),
+  (random) => Number(random.pick(edgeNumbers)) || -0.5,
+  (random) => random.pick(addressTexts),
+  makeHostileText,
+  () => [],
+  // As JSON.parse reads it: an own key, no prototype.
+  () => JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}') as unknown,
+  (random) => Array.from({ length: 3 }, () => makeHostileText(random)),
+  () => ({}),
+];
+
+const makeValue = (random: Random): unknown => random.pick(values)(random);
 
 /** A JSON value with one to three faults somewhere in it: a part gone, doubled, or something else in its place. */
 export function mutateJson(random: Random, value: unknown): unknown {

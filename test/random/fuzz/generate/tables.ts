@@ -26,26 +26,16 @@ function makeComment(random: Random): string {
   return `"${text.replaceAll(/["\\]/g, String.raw`\$&`).replaceAll('\0', ' ')}"`;
 }
 
-function makeMatch(random: Random): string {
-  switch (random.below(8)) {
-    case 0:
-      return `-d ${random.pick(addressTexts)}/${random.pick(['32', '128', '24'])}`;
-    case 1:
-      return '-p tcp -m tcp';
-    case 2:
-      return `--dport ${random.pick(edgeNumbers)}`;
-    case 3:
-      return `-m comment --comment ${makeComment(random)}`;
-    case 4:
-      return `-m recent --rcheck --seconds ${random.pick(edgeNumbers)} --reap --name KUBE-SEP-A`;
-    case 5:
-      return `-i ${makeHostileText(random).replaceAll(/\s/g, '_')}`;
-    case 6:
-      return `! -s ${random.pick(addressTexts)}`;
-    default:
-      return `-m conntrack --ctstate DNAT --ctorigdst ${random.pick(addressTexts)}`;
-  }
-}
+const matches: readonly ((random: Random) => string)[] = [
+  (random) => `-d ${random.pick(addressTexts)}/${random.pick(['32', '128', '24'])}`,
+  () => '-p tcp -m tcp',
+  (random) => `--dport ${random.pick(edgeNumbers)}`,
+  (random) => `-m comment --comment ${makeComment(random)}`,
+  (random) => `-m recent --rcheck --seconds ${random.pick(edgeNumbers)} --reap --name KUBE-SEP-A`,
+  (random) => `-i ${makeHostileText(random).replaceAll(/\s/g, '_')}`,
+  (random) => `! -s ${random.pick(addressTexts)}`,
+  (random) => `-m conntrack --ctstate DNAT --ctorigdst ${random.pick(addressTexts)}`,
+];
 
 function makeTarget(random: Random): string {
   if (random.chance(30))
@@ -56,7 +46,7 @@ function makeTarget(random: Random): string {
 
 /** A rule's text, without `-A CHAIN `, such as a tool could print. */
 export const makeRule = (random: Random): string =>
-  [...random.list(4, () => makeMatch(random)), makeTarget(random)].join(' ');
+  [...random.list(4, () => random.pick(matches)(random)), makeTarget(random)].join(' ');
 
 /** Chain to its rules, of one table. */
 type GeneratedTable = ReadonlyMap<string, readonly string[]>;

@@ -151,12 +151,10 @@ function checkApiWord(json: unknown): void {
   const { endpoints, clusterIps, affinitySeconds } = word.view ?? noView;
   const isInText = isIn(JSON.stringify(json));
   const found = Object.values(endpoints).map(({ value }) => value);
-  for (const endpoint of [...found, ...Object.values(word.proxyOnly)].flat()) {
+  for (const endpoint of [...found, ...Object.values(word.proxyOnly)].flat())
     insistOnEndpoint(endpoint, isInText);
-  }
-  for (const [family, address] of Object.entries(clusterIps)) {
+  for (const [family, address] of Object.entries(clusterIps))
     insist(parseAddress(address)?.family === family, `no address: ${JSON.stringify(address)}`);
-  }
   checkTime(affinitySeconds);
 }
 

@@ -25,10 +25,15 @@ const newAddress = 20;
 const newRoute = 24;
 const newGeneration = 0x0a0f;
 
-/** A message as the kernel lays it out, with attributes. */
-function frame(type: number, head: Buffer, attributes: readonly (readonly [number, Buffer])[]): Buffer {
-  const parts = attributes.map(([kind, value]) => renderAttribute(kind, value));
-  return renderMessage({ type, payload: Buffer.concat([head, ...parts]), flags: 0 }, 1);
+/** Attributes by their kinds, in the order of these. */
+type Attributes = Readonly<Record<number, Buffer>>;
+
+const pack = (attributes: Attributes): Buffer =>
+  Buffer.concat(Object.entries(attributes).map(([kind, value]) => renderAttribute(Number(kind), value)));
+
+/** A message as the kernel lays it out. */
+function frame(type: number, head: Buffer, attributes: Attributes = {}): Buffer {
+  return renderMessage({ type, payload: Buffer.concat([head, pack(attributes)]), flags: 0 }, 1);
 }
 
 const addressHead = Buffer.from([2, 32, 0x80, 0, 2, 0, 0, 0]);
@@ -38,49 +43,29 @@ const flags = Buffer.from([0x80, 0, 0, 0]);
 const routeHead = (table: number, protocol: number, type: number) =>
   Buffer.from([2, 32, 0, 0, table, protocol, 254, type, 0, 0, 0, 0]);
 const device = Buffer.from([2, 0, 0, 0]);
+const [virtualIp, own] = [Buffer.from([10, 0, 0, 50]), Buffer.from([10, 0, 0, 11])];
+const link = frame(newLink, linkHead, { 3: Buffer.from('eth0\0') });
 const routes = Buffer.concat([
-  frame(newAddress, addressHead, [[2, Buffer.from([10, 0, 0, 50])]]),
-  frame(newRoute, routeHead(255, 118, 2), [
-    [1, Buffer.from([10, 0, 0, 50])],
-    [7, Buffer.from([10, 0, 0, 11])],
-    [4, device],
-  ]),
-  frame(newRoute, routeHead(255, 2, 2), [
-    [1, Buffer.from([10, 0, 0, 50])],
-    [7, Buffer.from([10, 0, 0, 50])],
-    [4, device],
-  ]),
-  frame(newLink, linkHead, [[3, Buffer.from('eth0\0')]]),
+  frame(newAddress, addressHead, { 2: virtualIp }),
+  frame(newRoute, routeHead(255, 118, 2), { 1: virtualIp, 4: device, 7: own }),
+  frame(newRoute, routeHead(255, 2, 2), { 1: virtualIp, 4: device, 7: virtualIp }),
+  link,
 ]);
-const cutShort = Buffer.concat([routes, frame(newRoute, Buffer.from([2, 32, 0, 0]), [])]);
-const everywhere = frame(newRoute, routeHead(254, 0, 1), [
-  [1, Buffer.from([192, 0, 2, 1])],
-  [7, Buffer.from([10, 0, 0, 11])],
-  [4, device],
-]);
+const cutShort = Buffer.concat([routes, frame(newRoute, Buffer.from([2, 32, 0, 0]))]);
+const everywhere = frame(newRoute, routeHead(254, 0, 1), {
+  ...{ 1: Buffer.from([192, 0, 2, 1]), 4: device, 7: own },
+});
 const corpus: readonly Buffer[] = [
   Buffer.concat([
-    frame(newAddress, addressHead, [
-      [1, Buffer.from([10, 0, 0, 50])],
-      [2, Buffer.from([10, 0, 0, 50])],
-      [8, flags],
-    ]),
-    frame(newAddress, addressHead, [
-      [1, Buffer.from('fd000000000000000000000000000050', 'hex')],
-      [8, flags],
-    ]),
-    frame(3, Buffer.alloc(4), []),
+    frame(newAddress, addressHead, { 1: virtualIp, 2: virtualIp, 8: flags }),
+    frame(newAddress, addressHead, { 1: Buffer.from(`fd${'0'.repeat(28)}50`, 'hex'), 8: flags }),
+    frame(3, Buffer.alloc(4)),
   ]),
-  Buffer.concat([
-    frame(newLink, linkHead, [[3, Buffer.from('eth0\0')]]),
-    frame(newLink, linkHead, [[3, Buffer.from('br-lan\0')]]),
-  ]),
-  frame(newGeneration, Buffer.alloc(4), [
-    [1, Buffer.from([0, 0, 0, 7])],
-    [2, Buffer.alloc(4)],
-    [3, Buffer.from('nft\0')],
-  ]),
-  frame(2, Buffer.from('ffffffff', 'hex'), []),
+  Buffer.concat([link, frame(newLink, linkHead, { 3: Buffer.from('br-lan\0') })]),
+  frame(newGeneration, Buffer.alloc(4), {
+    ...{ 1: Buffer.from([0, 0, 0, 7]), 2: Buffer.alloc(4), 3: Buffer.from('nft\0') },
+  }),
+  frame(2, Buffer.from('ffffffff', 'hex')),
 ];
 
 /** A kernel that answers to lists with the messages of one datagram, and to all else with those of another. */
@@ -153,30 +138,19 @@ const connections = [
     hosts: ['65', '50', '11'].map((host) => `fd00${'0'.repeat(26)}${host}`),
   },
 ].map(({ family, ip: [from = 0, to = 0], hosts: [client = '', vip = '', backend = ''] }) => {
-  const tuple = (source: string, destination: string, ports: readonly [string, string]) =>
-    Buffer.concat([
-      renderAttribute(
-        1,
-        Buffer.concat([
-          renderAttribute(from, Buffer.from(source, 'hex')),
-          renderAttribute(to, Buffer.from(destination, 'hex')),
-        ]),
-      ),
-      renderAttribute(
-        2,
-        Buffer.concat([
-          renderAttribute(1, Buffer.from([6])),
-          ...ports.map((port, at) => renderAttribute(2 + at, Buffer.from(port, 'hex'))),
-        ]),
-      ),
-    ]);
-  return frame(0x0100, Buffer.from([family, 0, 0, 0]), [
-    [1, tuple(client, vip, ['9c40', '192b'])],
-    [2, tuple(backend, client, ['192b', '9c40'])],
-    [3, Buffer.from([0, 0, 0, 0x2a])],
-    [4, renderAttribute(1, renderAttribute(1, Buffer.from([3])))],
-    [12, Buffer.from([0, 0, 0, 7])],
-  ]);
+  const [clientPort, port] = [Buffer.from('9c40', 'hex'), Buffer.from('192b', 'hex')];
+  const tuple = (source: string, destination: string, ports: readonly [Buffer, Buffer]) =>
+    pack({
+      1: pack({ [from]: Buffer.from(source, 'hex'), [to]: Buffer.from(destination, 'hex') }),
+      2: pack({ 1: Buffer.from([6]), 2: ports[0], 3: ports[1] }),
+    });
+  return frame(0x0100, Buffer.from([family, 0, 0, 0]), {
+    1: tuple(client, vip, [clientPort, port]),
+    2: tuple(backend, client, [port, clientPort]),
+    3: Buffer.from([0, 0, 0, 0x2a]),
+    4: pack({ 1: pack({ 1: Buffer.from([3]) }) }),
+    12: Buffer.from([0, 0, 0, 7]),
+  });
 });
 
 test('connections of any bytes: between endpoints that are in them, each with a key that names its tuple', async () => {

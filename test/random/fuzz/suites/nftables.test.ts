@@ -35,9 +35,8 @@ testTarget(
       if (ruleset instanceof VipnatError) return;
       const isInText = isIn(output.text);
       for (const vip of vips) {
-        for (const endpoint of readNftInstalled(ruleset.table, vip)?.backends ?? []) {
+        for (const endpoint of readNftInstalled(ruleset.table, vip)?.backends ?? [])
           insistOnEndpoint(endpoint, isInText);
-        }
       }
     },
   },

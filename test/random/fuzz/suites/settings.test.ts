@@ -15,9 +15,8 @@ import { parseAddress, type Endpoint, parseEndpoint } from '../../../../lib/net.
 
 /** That each problem is one line that a terminal can take. */
 function insistOnProblems(problems: readonly string[]): void {
-  for (const problem of problems) {
+  for (const problem of problems)
     insist(!hasControl(new VipnatError('CONFIG_INVALID', problem).message), JSON.stringify(problem));
-  }
 }
 
 /** That the addresses of a configuration are in its sources, and its parts of the shapes that Config promises. */
@@ -36,17 +35,14 @@ testTarget('YAML files, with faults: settings, or problems that each are one lin
     const { settings, problems } = readDocument(text, '/etc/vipnat.yaml');
     insistOnProblems(problems.map((problem) => problem.text));
     const lines = problems.map(({ line }) => line ?? 0);
-    insist(
-      isDeepStrictEqual(
-        lines,
-        lines.toSorted((one, other) => one - other),
-      ),
-      'problems in the order of lines',
-    );
+    const sorted = lines.toSorted((one, other) => one - other);
+    insist(isDeepStrictEqual(lines, sorted), 'problems in the order of lines');
     for (const name of settings.keys())
       insist((optionNames as readonly string[]).includes(name), `no option: ${name}`);
   },
 });
+
+const elsewhere = { file: undefined, isForElsewhere: true } as const;
 
 testTarget(
   'options from any source: a configuration whose addresses are in it, which its own flags give again',
@@ -58,12 +54,7 @@ testTarget(
       const invocation = await attemptLater(() => parseCommandLine(['check', ...args], '0.1.0'));
       if (invocation instanceof VipnatError || invocation.kind !== 'call') return;
       const { flags } = invocation;
-      const { config, problems, given } = await readConfig({
-        flags,
-        environment,
-        file: undefined,
-        isForElsewhere: true,
-      });
+      const { config, problems, given } = await readConfig({ flags, environment, ...elsewhere });
       insistOnProblems([...invocation.problems, ...problems]);
       if (invocation.problems.length + problems.length > 0) return;
       insistOnConfig(config, `${args.join('\n')}\n${Object.values(environment).join('\n')}`);
@@ -71,12 +62,7 @@ testTarget(
       insist(isDeepStrictEqual(splitShellWords(quoteWords(words)), words), 'taken apart otherwise');
       const again = await parseCommandLine(['check', ...words], '0.1.0');
       if (again.kind !== 'call') throw new Error('its own flags are no command line');
-      const read = await readConfig({
-        flags: again.flags,
-        environment: {},
-        file: undefined,
-        isForElsewhere: true,
-      });
+      const read = await readConfig({ flags: again.flags, environment: {}, ...elsewhere });
       insist(isDeepStrictEqual(read.config, config), `not its own flags: ${JSON.stringify(read.problems)}`);
     },
   },
@@ -103,13 +89,8 @@ testTarget('words for a shell come back as they were, whatever is in them', {
   make: (random) => random.list(4, () => `${random.chance(50) ? '--peers=' : ''}${makeHostileText(random)}`),
   check: (words) => {
     const line = quoteWords(words);
-    insist(
-      isDeepStrictEqual(
-        splitShellWords(line),
-        words.map((word) => word.replaceAll('\0', '')),
-      ),
-      `otherwise: ${line}`,
-    );
+    const expected = words.map((word) => word.replaceAll('\0', ''));
+    insist(isDeepStrictEqual(splitShellWords(line), expected), `otherwise: ${line}`);
     insist(!hasControl(line), `no line: ${JSON.stringify(line)}`);
   },
 });

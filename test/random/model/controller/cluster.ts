@@ -34,7 +34,6 @@ export class Cluster {
   rewriter: Rewriter | null = null;
   /** The API's version when the controller that writes now confirmed what it writes. */
   confirmedVersion = 0n;
-  /** What happened how often. */
   readonly counts = new Map<string, number>();
   readonly habits: Habits;
   readonly #decide: Decide;
@@ -70,7 +69,6 @@ export class Cluster {
     this.lead();
   }
 
-  /** What controllers hear of. */
   get kinds(): readonly Kind[] {
     return listKinds(this.#hasPods);
   }

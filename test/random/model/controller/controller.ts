@@ -23,7 +23,6 @@ export type Decide = (key: StepKey, world: ClusterView) => Step;
 
 type WaitStep = Extract<Step, { does: 'wait' }>;
 
-/** How a request ends. */
 type Outcome = 'done' | 'never sent' | 'answer lost';
 
 /** A key's step on its way to the API. */
@@ -53,7 +52,6 @@ const leases = toLeaseResource('vipnat');
 /** A watch that is silent for longer is known to be: the controller no longer hears its own Lease. */
 const noticedMs = 2000;
 
-/** As many as work at once. */
 const maxInFlight = 3;
 
 /** What a controller has at its start, besides the API. */
@@ -119,7 +117,6 @@ export class SimulatedController {
     return this.#inFlight.length;
   }
 
-  /** Hears up to so many events of a kind. */
   hear(kind: Kind, most: number): void {
     if (kind === this.frozen) return;
     const from = this.#kindToPosition.get(kind) ?? 0;

@@ -1,15 +1,19 @@
 import type { Cluster, Leaders } from './cluster.ts';
 import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
-import { isReadyIn, listOwnGates, isTrue, isReadyButForUs, findOwner, OverdueNodes } from './pod-facts.ts';
+import {
+  isReadyIn,
+  listOwnGates,
+  isTrue,
+  isReadyButForUs,
+  findOwner,
+  hasOtherSpec,
+  listConditions,
+  OverdueNodes,
+} from './pod-facts.ts';
+import { isCandidate } from './seat-faults.ts';
 import { isForUs, services } from '../../../../lib/api/service.ts';
 import { listIps } from './invariants.ts';
 import { parseObjectName } from '../../../../lib/net.ts';
-
-interface Condition {
-  readonly type: string;
-  readonly status: string;
-  readonly reason: string;
-}
 
 /** A gate waits for three minutes, and for 40 seconds where no node lives; but for what dates in objects are rounded to. */
 const [timeoutMs, aliveMs] = [179_000, 39_000];
@@ -38,7 +42,7 @@ export class GateInvariants {
   check(written: Written): string[] {
     this.#order += 1;
     if (written.kind === 'Node') this.#candidatesOrder = this.#order;
-    if (written.kind === 'AddressPool' && isOtherPool(written)) this.#candidatesOrder = this.#order;
+    if (written.kind === 'AddressPool' && hasOtherSpec(written)) this.#candidatesOrder = this.#order;
     if (written.kind === 'Service' && readPolicy(written.before) !== readPolicy(written.after))
       if (written.before !== null) this.#changedPolicies.add(written.before.metadata.uid);
     if (written.kind === 'EndpointSlice') return this.#checkSlice(written);
@@ -87,7 +91,8 @@ export class GateInvariants {
       const [was, is] = [before, after].map((pod) => isTrue(pod, type));
       if (was === true && is !== true) return [`G2: the gate ${type} of ${key} is closed again`];
       if (was === true || is !== true) return [];
-      return this.#checkOpened(key, after, findReason(after, type));
+      const { reason = '' } = listConditions(after.status).find((one) => one.type === type) ?? {};
+      return this.#checkOpened(key, after, reason);
     });
   }
 
@@ -133,7 +138,7 @@ export class GateInvariants {
   /** Services whose status has an address that is theirs: the controller that leads knows of it, as it published it, or has listed all since. */
   #listPublishing(key: string, { metadata }: StoredObject): StoredObject[] {
     const { api, isDefaultClass } = this.#cluster;
-    const app = (metadata['labels'] as { app: string }).app;
+    const app = metadata.labels?.['app'];
     return [...api.list('Service')].flatMap(([name, service]) => {
       const isSelecting = (service.spec?.['selector'] as { app?: string } | undefined)?.app === app;
       const isHere = name.split('/')[0] === key.split('/')[0];
@@ -169,20 +174,10 @@ export class GateInvariants {
         (node) => node.isRunning && node.couldServeSince(sinceMs - 1) && api.list('Node').has(node.name),
       )
       .filter((node) => reason === 'NoLivingNode' || !node.sendsTo(uid, service.metadata.uid))
-      .filter(({ name }) => this.#mayHold(name, service))
+      .filter(({ name }) =>
+        this.#listVirtualIps(service).some(({ spec }) => isCandidate(this.#cluster, name, spec?.['pool'])),
+      )
       .map(({ name }) => name);
-  }
-
-  #mayHold(node: string, service: StoredObject): boolean {
-    const { api } = this.#cluster;
-    const zone = (api.list('Node').get(node)?.metadata['labels'] as { zone?: string } | undefined)?.zone;
-    const labels = Object.keys(api.list('Node').get(node)?.metadata['labels'] ?? {});
-    if (labels.some((label) => label.includes('exclude'))) return false;
-    return this.#listVirtualIps(service).some(({ spec }) => {
-      const pool = api.list('AddressPool').get(String(spec?.['pool']));
-      const selector = pool?.spec?.['nodeSelector'] as { matchLabels?: { zone?: string } } | undefined;
-      return (selector?.matchLabels?.zone ?? zone) === zone;
-    });
   }
 }
 
@@ -190,15 +185,6 @@ function readPolicy(service: StoredObject | null): unknown {
   return service?.spec?.['externalTrafficPolicy'];
 }
 
-function isOtherPool({ before, after }: Written): boolean {
-  return JSON.stringify(before?.spec) !== JSON.stringify(after?.spec);
-}
-
 function listUids(slice: StoredObject | null): string[] {
   return (slice?.endpoints ?? []).map((endpoint) => (endpoint['targetRef'] as { uid: string }).uid);
-}
-
-function findReason({ status }: StoredObject, wanted: string): string {
-  const conditions = (status?.['conditions'] ?? []) as readonly Condition[];
-  return conditions.find(({ type }) => type === wanted)?.reason ?? '';
 }

@@ -4,7 +4,7 @@ import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import type { Decide } from './controller.ts';
 import type { Step, Write } from '../../../../controller/step.ts';
-import { believe as decideFrom, believeNodes } from '../believe-nodes.ts';
+import { believe as decideFrom, believeNodes, mapValues } from '../believe-nodes.ts';
 import { type Mutant, skip, change } from './mutants.ts';
 
 const ofGates = new Set(gateKinds.map(({ name }) => name));
@@ -22,28 +22,19 @@ const trustNodes = (world: ClusterView) =>
       version === null || pool.startsWith('/') ? world.candidates.judge(pool, service, version) : 'done',
   });
 
-/** Pods that are said to have ready containers. */
 function callReady(world: ClusterView): ClusterView {
-  const pods = new Map(
-    [...world.pods].map(([key, pod]) => {
-      const conditions = (pod.status?.conditions ?? []).map((one) =>
-        one.type === 'ContainersReady' ? { ...one, status: 'True' as const } : one,
-      );
-      return [key, { ...pod, status: { ...pod.status, conditions } }];
-    }),
-  );
+  const pods = mapValues(world.pods, (pod) => {
+    const conditions = (pod.status?.conditions ?? []).map((one) =>
+      one.type === 'ContainersReady' ? { ...one, status: 'True' as const } : one,
+    );
+    return { ...pod, status: { ...pod.status, conditions } };
+  });
   return { ...world, pods };
 }
 
 /** Later versions are said to be earlier ones. */
 function forgetVersions(world: ClusterView): ClusterView {
-  const sliceToSince = new Map(
-    [...world.sliceToSince].map(([key, since]) => [
-      key,
-      new Map([...since.keys()].map((text) => [text, '1'])),
-    ]),
-  );
-  return { ...world, sliceToSince };
+  return { ...world, sliceToSince: mapValues(world.sliceToSince, (since) => mapValues(since, () => '1')) };
 }
 
 function withoutServices(world: ClusterView): ClusterView {
@@ -84,18 +75,9 @@ function callServingReady({ body, ...write }: Write): Write {
 
 type Conditions = Readonly<Record<'ready' | 'serving' | 'terminating', boolean>>;
 
-function withoutUid(body: Record<string, unknown>): Write['body'] {
-  const { status } = body;
-  return { status: status as Record<string, string> };
-}
-
-/** By what is wrong with each. */
 export const gateMutants: Readonly<Record<string, Mutant>> = {
   'trusts nodes': { decide: believe(trustNodes), complaint: /^G1: .* does not send/ },
-  'takes any version of a slice': {
-    decide: believe(forgetVersions),
-    complaint: /^G1: .* does not send|^G4/,
-  },
+  'takes any version of a slice': { decide: believe(forgetVersions), complaint: /^G1: .* does not send|^G4/ },
   'sees no Service': { decide: believe(withoutServices), complaint: /^G1: .* for want of a Service/ },
   'does not wait for containers': {
     decide: believe(callReady),
@@ -120,9 +102,10 @@ export const gateMutants: Readonly<Record<string, Mutant>> = {
   },
   'opens no gate': { decide: skip(({ kind }) => kind === 'Pod'), complaint: /stays closed/ },
   'opens the gate of whoever has the name': {
-    decide: change((write) =>
-      write.kind === 'Pod' ? { ...write, body: withoutUid(write.body as Record<string, unknown>) } : write,
-    ),
+    decide: change((write) => {
+      const { status } = write.body as { readonly status: Record<string, string> };
+      return write.kind === 'Pod' ? { ...write, body: { status } } : write;
+    }),
     complaint: /^G1/,
   },
 };

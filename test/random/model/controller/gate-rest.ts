@@ -1,5 +1,5 @@
 import type { Cluster } from './cluster.ts';
-import { isReadyButForUs, isNodeReady, listOwnGates, isTrue, findOwner } from './pod-facts.ts';
+import { isReadyButForUs, isNodeReady, listOwnGates, isTrue, findOwner, isDeleted } from './pod-facts.ts';
 import type { StoredObject } from '../../../support/fakes/object-api.ts';
 import { isForUs, services } from '../../../../lib/api/service.ts';
 
@@ -9,7 +9,7 @@ export function findGateFaults(cluster: Cluster): string[] {
   const slices = [...cluster.api.list('EndpointSlice')];
   return [
     ...pods
-      .filter(([, pod]) => pod.metadata.deletionTimestamp === undefined && isReadyButForUs(pod))
+      .filter(([, pod]) => !isDeleted(pod) && isReadyButForUs(pod))
       .filter(([, pod]) => isNodeReady(cluster.api.list('Node').get(String(pod.spec?.['nodeName']))))
       .flatMap(([key, pod]) => listOwnGates(pod).map((type) => ({ key, type, isOpen: isTrue(pod, type) })))
       .filter(({ isOpen }) => !isOpen)
@@ -30,7 +30,7 @@ function findSliceFaults(cluster: Cluster, key: string, slice: StoredObject): st
     const pod = known.find(({ metadata }) => metadata.uid === uid);
     if (pod === undefined) return [`G3: ${key} has a pod that is gone`];
     const isWaiting = listOwnGates(pod).some((type) => !isTrue(pod, type));
-    return isWaiting || isWeighted(pod) || isEnding(pod)
+    return isWaiting || isWeighted(pod) || isDeleted(pod)
       ? []
       : [`G3: ${key} has ${pod.metadata.name}, which waits for nothing`];
   });
@@ -40,9 +40,9 @@ function findSliceFaults(cluster: Cluster, key: string, slice: StoredObject): st
 function findMissing(cluster: Cluster, key: string, pod: StoredObject): string[] {
   const isClosed = listOwnGates(pod).some((type) => !isTrue(pod, type));
   const hasGate = listOwnGates(pod).length > 0;
-  const isWanted = isClosed || isWeighted(pod) || (hasGate && isEnding(pod));
+  const isWanted = isClosed || isWeighted(pod) || (hasGate && isDeleted(pod));
   if (pod.status?.['podIP'] === undefined || !isWanted) return [];
-  const app = (pod.metadata['labels'] as { app: string }).app;
+  const app = pod.metadata.labels?.['app'];
   const slices = [...cluster.api.list('EndpointSlice').values()];
   return [...cluster.api.list('Service')]
     .filter(([name, service]) => {
@@ -61,10 +61,6 @@ function findMissing(cluster: Cluster, key: string, pod: StoredObject): string[]
     .map(([name]) => `${key} is not in early EndpointSlices of ${name} as it should be`);
 }
 
-function isEnding({ metadata }: StoredObject): boolean {
-  return metadata.deletionTimestamp !== undefined;
-}
-
 function isWeighted({ metadata }: StoredObject): boolean {
-  return Object.keys(metadata['annotations'] ?? {}).length > 0;
+  return Object.keys(metadata.annotations ?? {}).length > 0;
 }

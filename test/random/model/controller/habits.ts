@@ -4,7 +4,6 @@
  */
 import { type Random } from '../../../support/random/random.ts';
 
-/** Of one walk. */
 export interface Habits {
   /** The Services there may be: with few of them, more happens to each. */
   readonly serviceKeys: readonly string[];
@@ -28,7 +27,6 @@ const keys = ['apps/a', 'apps/b', 'apps/c', 'infra/d', 'infra/e'];
 /** Without a Service there is nothing to do. */
 const always = ['creates a Service', 'deletes a Service'];
 
-/** Draws the habits of a walk. */
 export function drawHabits(random: Random, deedNames: readonly string[]): Habits {
   const count = random.pick([2, 2, 3, 5]);
   const weigh = (name: string) =>

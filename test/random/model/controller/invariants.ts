@@ -3,19 +3,12 @@ import type { Written, StoredObject } from '../../../support/fakes/object-api.ts
 import {
   reportAnnotations,
   finalizer,
-  excludedNodeLabel,
   loadBalancerClass,
   type AddressUser,
 } from '../../../../lib/api/vipnat.ts';
 import { parseObjectName, parseAddress, toObjectName } from '../../../../lib/net.ts';
-
-interface Condition {
-  readonly type: string;
-  readonly status: string;
-  readonly observedGeneration?: number;
-}
-
-type Labels = Readonly<Record<string, string | undefined>>;
+import { hasOtherSpec, listConditions } from './pod-facts.ts';
+import { isCandidate } from './seat-faults.ts';
 
 /** S1, S2 and S3 of ADR 21, at each write. */
 export class Invariants {
@@ -30,7 +23,6 @@ export class Invariants {
   readonly #programmed = new Set<string>();
   /** Services' uids to when a VirtualIP last stopped naming them among its Services. */
   readonly #uidToLeftMs = new Map<string, number>();
-  /** Writes that were checked. */
   #order = 0;
   /** Of the last write that changed who may hold addresses. */
   #candidatesOrder = 0;
@@ -49,11 +41,7 @@ export class Invariants {
     if (written.kind === 'VirtualIP') return this.#checkVirtualIp(written);
     if (written.kind === 'Node') this.#candidatesOrder = this.#order;
     if (written.kind === 'Lease') this.#noteAnnounced(written);
-    if (
-      written.kind === 'AddressPool' &&
-      JSON.stringify(written.before?.spec) !== JSON.stringify(written.after?.spec)
-    )
-      this.#candidatesOrder = this.#order;
+    if (written.kind === 'AddressPool' && hasOtherSpec(written)) this.#candidatesOrder = this.#order;
     return [];
   }
 
@@ -91,7 +79,7 @@ export class Invariants {
   }
 
   #noteAnnounced({ after }: Written): void {
-    const annotations = (after?.metadata['annotations'] ?? {}) as Readonly<Record<string, string>>;
+    const { annotations = {} } = after?.metadata ?? {};
     const announced = BigInt(annotations[reportAnnotations.announced] ?? '0');
     const isHolder = (annotations[reportAnnotations.seats] ?? '[]') !== '[]';
     if (isHolder && announced > this.#announced) this.#announced = announced;
@@ -123,7 +111,7 @@ export class Invariants {
     const { nowMs } = this.#cluster;
     if (after === null) this.#cluster.count('deleted');
     // A deletion is a generation of its own, and asks nothing of nodes.
-    if (after !== null && JSON.stringify(before?.spec) !== JSON.stringify(after.spec)) {
+    if (after !== null && hasOtherSpec({ before, after })) {
       this.#nameToWritten.set(key, { ms: nowMs, order: this.#order });
       const versions = this.#nameToVersions.get(key) ?? [];
       this.#nameToVersions.set(key, [BigInt(after.metadata.resourceVersion), ...versions]);
@@ -183,25 +171,14 @@ export class Invariants {
     if (this.#candidatesOrder > order) return [];
     this.#cluster.count('programmed');
     const users = listUsers(after, 'services');
-    const missing = this.#listCandidates(after).filter(
+    const missing = this.#cluster.nodes.filter(
       (node) =>
+        isCandidate(this.#cluster, node.name, after.spec?.['pool']) &&
         node.isRunning &&
         node.couldServeSince(sinceMs - 1) &&
         !users.every(({ uid }) => node.serves(key, uid)),
     );
     return missing.map(({ name }) => `S2: ${key} is called programmed, and ${name} has not programmed it`);
-  }
-
-  #listCandidates({ spec }: StoredObject): Cluster['nodes'] {
-    const pool = this.#cluster.api.list('AddressPool').get(String(spec?.['pool']));
-    const selector = pool?.spec?.['nodeSelector'] as { matchLabels?: Labels } | undefined;
-    const zone = selector?.matchLabels?.['zone'];
-    return this.#cluster.nodes.filter(({ name }) => {
-      const node = this.#cluster.api.list('Node').get(name);
-      if (node === undefined) return false;
-      const labels = (node.metadata['labels'] ?? {}) as Labels;
-      return labels[excludedNodeLabel] === undefined && (zone === undefined || labels['zone'] === zone);
-    });
   }
 }
 
@@ -210,13 +187,11 @@ export function mayBeOurs({ spec }: StoredObject): boolean {
   return (spec?.['loadBalancerClass'] ?? loadBalancerClass) === loadBalancerClass;
 }
 
-/** Addresses in the status of a Service. */
 export function listIps(service: StoredObject | null): string[] {
   const { loadBalancer } = (service?.status ?? {}) as { loadBalancer?: { ingress?: { ip: string }[] } };
   return (loadBalancer?.ingress ?? []).map(({ ip }) => ip);
 }
 
-/** Those that a VirtualIP names. */
 export function listAllUsers(virtualIp: StoredObject): AddressUser[] {
   return [...listUsers(virtualIp, 'services'), ...listUsers(virtualIp, 'leaving')];
 }
@@ -232,8 +207,7 @@ function listUsers({ spec }: StoredObject, field: 'services' | 'leaving'): Addre
 }
 
 function isProgrammed({ status, metadata }: StoredObject): boolean {
-  const conditions = (status?.['conditions'] as Condition[] | undefined) ?? [];
-  return conditions.some(
+  return listConditions(status).some(
     ({ type, status: is, observedGeneration }) =>
       type === 'Programmed' && is === 'True' && observedGeneration === metadata.generation,
   );

@@ -27,29 +27,20 @@ export class KnownObjects {
 
   /** What a change means, for all kinds but Leases. */
   change(kind: Exclude<Kind, 'Lease'>, key: string, object: StoredObject | null): Affected {
-    switch (kind) {
-      case 'Service':
-        return this.#cache.take('services', this.note(services, key, object));
-      case 'VirtualIP':
-        return this.#cache.take('virtualIps', this.note(virtualIps, key, object));
-      case 'AddressPool':
-        return this.#cache.take('pools', this.note(addressPools, key, object));
-      case 'Namespace':
-        return this.#cache.take('namespaces', this.note(namespaces, key, object));
-      case 'Node':
-        return this.#cache.take('nodes', this.note(nodes, key, object));
-      case 'Pod':
-        return this.#cache.take('pods', this.note(this.#pods, key, object));
-      case 'EndpointSlice':
-        return this.#cache.take('earlySlices', this.note(earlySlices, key, object));
-      case 'LoadBalancerDevice':
-        return this.#cache.take('devices', this.note(devices, key, object));
-      case 'ConfigMap':
-        throw new Error('no controller follows ConfigMaps');
-    }
+    if (kind === 'ConfigMap') throw new Error('no controller follows ConfigMaps');
+    const kindToTake = {
+      Service: () => this.#cache.take('services', this.note(services, key, object)),
+      VirtualIP: () => this.#cache.take('virtualIps', this.note(virtualIps, key, object)),
+      AddressPool: () => this.#cache.take('pools', this.note(addressPools, key, object)),
+      Namespace: () => this.#cache.take('namespaces', this.note(namespaces, key, object)),
+      Node: () => this.#cache.take('nodes', this.note(nodes, key, object)),
+      Pod: () => this.#cache.take('pods', this.note(this.#pods, key, object)),
+      EndpointSlice: () => this.#cache.take('earlySlices', this.note(earlySlices, key, object)),
+      LoadBalancerDevice: () => this.#cache.take('devices', this.note(devices, key, object)),
+    };
+    return kindToTake[kind]();
   }
 
-  /** What an informer says of it. */
   note<T extends ApiObject>(
     { kind, schema }: Resource<T>,
     key: string,

@@ -5,7 +5,7 @@ import type { Decide } from './controller.ts';
 import { nextStep } from '../../../support/fakes/service-steps.ts';
 import type { ClusterView } from '../../../../controller/cache/cache.ts';
 import { type VirtualIp, loadBalancerClass, finalizer } from '../../../../lib/api/vipnat.ts';
-import { believeNodes } from '../believe-nodes.ts';
+import { believeNodes, mapValues } from '../believe-nodes.ts';
 import type { Leaders } from './cluster.ts';
 
 /** A step that is left out when it is of a certain kind. */
@@ -30,8 +30,7 @@ function believe(make: (world: ClusterView) => ClusterView): Decide {
 }
 
 function mapVirtualIps(world: ClusterView, make: (virtualIp: VirtualIp) => VirtualIp): ClusterView {
-  const virtualIps = new Map([...world.virtualIps].map(([name, virtualIp]) => [name, make(virtualIp)]));
-  return { ...world, virtualIps };
+  return { ...world, virtualIps: mapValues(world.virtualIps, make) };
 }
 
 /** Nodes that are said to have heard of everything. */
@@ -42,14 +41,9 @@ const trustNodes = (world: ClusterView) =>
   });
 
 function callProgrammed(virtualIp: VirtualIp): VirtualIp {
-  const { generation } = virtualIp.metadata;
-  const programmed = {
-    type: 'Programmed',
-    status: 'True' as const,
-    reason: '',
-    message: '',
-    observedGeneration: generation,
-  };
+  const { generation: observedGeneration } = virtualIp.metadata;
+  const said = { type: 'Programmed', status: 'True' as const, reason: '', message: '' };
+  const programmed = { ...said, observedGeneration };
   return { ...virtualIp, status: { ...virtualIp.status, conditions: [programmed] } };
 }
 
@@ -59,12 +53,9 @@ function withoutConflict(virtualIp: VirtualIp): VirtualIp {
 }
 
 function withoutDrains(world: ClusterView): ClusterView {
-  const judgedPools = new Map(
-    [...world.judgedPools].map(([name, judged]) => {
-      const { pool } = judged;
-      return [name, { ...judged, pool: { ...pool, metadata: { ...pool.metadata, annotations: {} } } }];
-    }),
-  );
+  const judgedPools = mapValues(world.judgedPools, ({ pool, ...judged }) => {
+    return { ...judged, pool: { ...pool, metadata: { ...pool.metadata, annotations: {} } } };
+  });
   return { ...world, judgedPools };
 }
 
@@ -72,42 +63,31 @@ function getFields(write: Write): Record<string, Record<string, unknown> | undef
   return write.body as Record<string, Record<string, unknown> | undefined>;
 }
 
-/** A new object is written over one that is there. */
 function overwrite(write: Write): Write {
   if (write.method !== 'POST') return write;
-  const { spec } = getFields(write);
-  return {
-    ...write,
-    method: 'PATCH',
-    path: `${write.path}/${write.key}`,
-    body: { spec: (spec ?? {}) as Record<string, string> },
-  };
+  const body = { spec: getFields(write)['spec'] ?? {} } as Write['body'];
+  return { ...write, method: 'PATCH', path: `${write.path}/${write.key}`, body };
 }
 
 /** Each Service that is to be served is said to have the finalizer. */
 function withFinalizers(world: ClusterView): ClusterView {
-  const services = new Map(
-    [...world.services].map(([key, service]) => {
-      const { metadata, spec } = service;
-      const isServed =
-        spec.loadBalancerClass === loadBalancerClass && typeof metadata.deletionTimestamp !== 'string';
-      return [key, isServed ? { ...service, metadata: { ...metadata, finalizers: [finalizer] } } : service];
-    }),
-  );
+  const services = mapValues(world.services, (service) => {
+    const { metadata, spec } = service;
+    const isServed =
+      spec.loadBalancerClass === loadBalancerClass && typeof metadata.deletionTimestamp !== 'string';
+    return isServed ? { ...service, metadata: { ...metadata, finalizers: [finalizer] } } : service;
+  });
   return { ...world, services };
 }
 
 let wordings = 0;
 
-/** A broken controller. */
 export interface Mutant {
   readonly decide: Decide;
-  /** What is said of it. */
   readonly complaint: RegExp;
   readonly leaders?: Leaders;
 }
 
-/** By what is wrong with each. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'forgets nodes when a Service goes': { decide: believe(trustNodes), complaint: /^S[13]/ },
   'publishes before nodes have it': {
@@ -118,14 +98,11 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'publishes before an interface has it': {
     decide: believe((world) => ({
       ...world,
-      generations: new Map([...world.generations].map(([name, one]) => [name, { ...one, version: '0' }])),
+      generations: mapValues(world.generations, (one) => ({ ...one, version: '0' })),
     })),
     complaint: /^S2: .* which no interface has/,
   },
-  'sets no finalizer': {
-    decide: believe(withFinalizers),
-    complaint: /^S3/,
-  },
+  'sets no finalizer': { decide: believe(withFinalizers), complaint: /^S3/ },
   'keeps nobody from deleting a VirtualIP': {
     decide: (key, world) => {
       const step = nextStep(key, world);
@@ -143,10 +120,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
       if (!write.path.endsWith('/status')) return write;
       const { status, ...others } = getFields(write);
       wordings += 1;
-      return {
-        ...write,
-        body: { ...others, status: { ...status, wording: `${wordings}` } },
-      };
+      return { ...write, body: { ...others, status: { ...status, wording: `${wordings}` } } };
     }),
     complaint: /^S8/,
   },

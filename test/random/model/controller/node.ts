@@ -6,7 +6,6 @@ import { isReadyIn, isOwnedBy } from './pod-facts.ts';
 /** @alive of the node's table: without a balancer it runs out after that time. */
 const aliveMs = 30_000;
 
-/** The balancer renews its Lease so often. */
 const renewMs = 10_000;
 
 /** A Lease lasts 40 s; who judges it hears of renewals a little late. */
@@ -27,7 +26,6 @@ interface NodeSurroundings {
 export class SimulatedNode {
   readonly name: string;
   isRunning = true;
-  /** Whether it reaches the API. */
   isConnected = true;
   mode: NodeReport['mode'] = 'direct';
   readonly #around: NodeSurroundings;
@@ -153,7 +151,6 @@ export class SimulatedNode {
     );
   }
 
-  /** Whether its Lease has lived all the time since a moment, and lives. */
   hasLivedSince(ms: number): boolean {
     return this.#livingSinceMs <= ms && this.#around.nowMs() - this.#renewedMs < surelyLivingMs;
   }
@@ -178,14 +175,10 @@ export class SimulatedNode {
   }
 
   #program(name: string, object: StoredObject | null): void {
+    const users = (object?.spec?.['services'] ?? []) as readonly { readonly uid: string }[];
+    const uids = users.map(({ uid }) => uid);
     if (object === null) this.#table.delete(name);
-    else {
-      const users = object.spec?.['services'] as readonly { readonly uid: string }[];
-      this.#table.set(
-        name,
-        users.map(({ uid }) => uid),
-      );
-    }
+    else this.#table.set(name, uids);
   }
 
   /** Up to where it has programmed all: with nothing left to hear, a bookmark says that it is the newest version there is. */

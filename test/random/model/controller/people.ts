@@ -5,7 +5,8 @@ import { busy } from './busy.ts';
 import { toggleRewriter } from './rewriter.ts';
 import { excludedNodeLabel, finalizer } from '../../../../lib/api/vipnat.ts';
 import { listAllUsers } from './invariants.ts';
-import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import { isDeleted } from './pod-facts.ts';
+import { done } from '../rollouts/people.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 
@@ -48,7 +49,6 @@ const annotationChoices: readonly Record<string, string | null>[] = [
   { 'vipnat.io/addresses': null },
 ];
 
-/** By their names. */
 export const deeds: Readonly<Record<string, Deed>> = {
   'creates a Service': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
@@ -63,11 +63,11 @@ export const deeds: Readonly<Record<string, Deed>> = {
       selector: { app: random.pick(['one', 'two']) },
       externalTrafficPolicy: random.pick(['Cluster', 'Cluster', 'Local']),
     };
-    return cluster.api.create('Service', key, { metadata: { annotations }, spec }) === 201 ? key : null;
+    return done(cluster.api.create('Service', key, { metadata: { annotations }, spec }), key);
   },
   'deletes a Service': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
-    return cluster.api.remove('Service', key) === 200 ? key : null;
+    return done(cluster.api.remove('Service', key), key);
   },
   'makes a Service anew': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
@@ -75,38 +75,34 @@ export const deeds: Readonly<Record<string, Deed>> = {
     // Whoever deletes and creates waits for the finalizer, and no longer.
     if (service === undefined || cluster.api.remove('Service', key) !== 200) return null;
     const { metadata, spec = {} } = service;
-    const annotations = metadata['annotations'];
-    cluster.api.create('Service', key, { metadata: { annotations }, spec });
+    cluster.api.create('Service', key, { metadata: { annotations: metadata.annotations }, spec });
     return key;
   },
   'changes the type': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     const service = cluster.api.list('Service').get(key);
     const spec = service?.spec?.['type'] === 'LoadBalancer' ? { type: 'ClusterIP' } : ourClass;
-    return cluster.api.patch('Service', key, { spec }) === 200 ? `${key}: ${spec.type}` : null;
+    return done(cluster.api.patch('Service', key, { spec }), `${key}: ${spec.type}`);
   },
   'gives a Service to another load balancer': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'ClusterIP') return null;
     cluster.api.patch('Service', key, { spec: { type: 'LoadBalancer', loadBalancerClass: 'other.io/lb' } });
-    const taken = isGiven(cluster, '10.0.9.14');
-    const ingress = [{ ip: taken ? '198.51.100.7' : '10.0.9.14' }];
+    const isTaken = cluster.api.list('VirtualIP').has('10.0.9.14');
+    const ingress = [{ ip: isTaken ? '198.51.100.7' : '10.0.9.14' }];
     cluster.api.patch('Service', key, { status: { loadBalancer: { ingress } } }, true);
     return key;
   },
   'asks for an address': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     const address = random.pick(requestable);
-    const annotations = { 'vipnat.io/addresses': address };
-    return cluster.api.patch('Service', key, { metadata: { annotations } }) === 200
-      ? `${key}: ${address}`
-      : null;
+    const metadata = { annotations: { 'vipnat.io/addresses': address } };
+    return done(cluster.api.patch('Service', key, { metadata }), `${key}: ${address}`);
   },
   annotates: (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
-    const annotations = random.pick(annotationChoices);
-    const isDone = cluster.api.patch('Service', key, { metadata: { annotations } }) === 200;
-    return isDone ? `${key}: ${JSON.stringify(annotations)}` : null;
+    const metadata = { annotations: random.pick(annotationChoices) };
+    return done(cluster.api.patch('Service', key, { metadata }), `${key}: ${JSON.stringify(metadata)}`);
   },
   'changes a Service': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
@@ -115,24 +111,22 @@ export const deeds: Readonly<Record<string, Deed>> = {
       { ports: random.pick(portLists) },
       { externalTrafficPolicy: random.pick(['Cluster', 'Local']) },
     ]);
-    return cluster.api.patch('Service', key, { spec }) === 200 ? `${key}: ${JSON.stringify(spec)}` : null;
+    return done(cluster.api.patch('Service', key, { spec }), `${key}: ${JSON.stringify(spec)}`);
   },
   'makes a pool': (cluster, random) => {
     const name = random.pick(poolNames);
     const spec = drawPool(random);
-    const isDone = cluster.api.create('AddressPool', name, { spec }) === 201;
-    return isDone ? `${name}: ${JSON.stringify(spec)}` : null;
+    return done(cluster.api.create('AddressPool', name, { spec }), `${name}: ${JSON.stringify(spec)}`);
   },
   'changes a pool': (cluster, random) => {
     const name = random.pick(poolNames);
     const spec = drawPool(random);
-    const isDone = cluster.api.patch('AddressPool', name, { spec }) === 200;
-    return isDone ? `${name}: ${JSON.stringify(spec)}` : null;
+    return done(cluster.api.patch('AddressPool', name, { spec }), `${name}: ${JSON.stringify(spec)}`);
   },
   'deletes a pool': (cluster, random) => {
     if (random.chance(60)) return null;
     const name = random.pick(poolNames);
-    return cluster.api.remove('AddressPool', name) === 200 ? name : null;
+    return done(cluster.api.remove('AddressPool', name), name);
   },
   'deletes a Node of a machine that is off': (cluster, random) => {
     const node = random.pick(cluster.nodes);
@@ -151,9 +145,8 @@ export const deeds: Readonly<Record<string, Deed>> = {
   drains: (cluster, random) => {
     const name = random.pick(poolNames);
     const drained = random.pick([null, 'node-1', 'node-1,node-2', 'node-2/0', 'node-1,node-2,node-3']);
-    const annotations = { 'vipnat.io/drained': drained };
-    const isDone = cluster.api.patch('AddressPool', name, { metadata: { annotations } }) === 200;
-    return isDone ? `${name}: ${drained ?? 'nothing'}` : null;
+    const metadata = { annotations: { 'vipnat.io/drained': drained } };
+    return done(cluster.api.patch('AddressPool', name, { metadata }), `${name}: ${drained ?? 'nothing'}`);
   },
   'deletes a VirtualIP by hand': (cluster, random) => {
     const names = [...cluster.api.list('VirtualIP').keys()];
@@ -180,15 +173,14 @@ export const deeds: Readonly<Record<string, Deed>> = {
   'names an external IP': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
     const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
-    return cluster.api.patch('Service', key, { spec: { externalIPs } }) === 200
-      ? `${key}: ${externalIPs?.join() ?? 'none'}`
-      : null;
+    const what = `${key}: ${externalIPs?.join() ?? 'none'}`;
+    return done(cluster.api.patch('Service', key, { spec: { externalIPs } }), what);
   },
   'labels a node': (cluster, random) => {
     const { name } = random.pick(cluster.nodes);
     const labels = { [excludedNodeLabel]: random.pick(['', null]), zone: random.pick(['z0', 'z1']) };
-    const isDone = cluster.api.patch('Node', name, { metadata: { labels } }) === 200;
-    return isDone ? `${name}: ${JSON.stringify(labels)}` : null;
+    const what = `${name}: ${JSON.stringify(labels)}`;
+    return done(cluster.api.patch('Node', name, { metadata: { labels } }), what);
   },
   'gives another host an address': (cluster, random) => {
     const address = random.pick(['10.0.9.10', '10.0.9.12', 'fd00::10']);
@@ -218,13 +210,4 @@ export function deleteByHand({ api, unkept }: Cluster, name: string): boolean {
   const { uid, finalizers } = virtualIp.metadata;
   const isUnkept = unkept.has(uid) && finalizers?.includes(finalizer) !== true;
   return !(isUnkept && listAllUsers(virtualIp).length > 0) && api.remove('VirtualIP', name) === 200;
-}
-
-function isGiven(cluster: Cluster, address: string): boolean {
-  return cluster.api.list('VirtualIP').has(address);
-}
-
-/** Whether an object is on its way out. */
-export function isDeleted({ metadata }: StoredObject): boolean {
-  return metadata.deletionTimestamp !== undefined;
 }

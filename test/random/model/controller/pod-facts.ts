@@ -1,36 +1,45 @@
 /** What pods and early EndpointSlices say, read apart from the product's own code. */
-import type { StoredObject } from '../../../support/fakes/object-api.ts';
+import type { StoredObject, Written } from '../../../support/fakes/object-api.ts';
 import type { Cluster } from './cluster.ts';
 import { earlyServiceLabel, reportAnnotations } from '../../../../lib/api/vipnat.ts';
 
 /** A further type of gates that this controller opens. */
 export const otherGate = 'example.com/load-balancer-ready';
 
-/** A gate of somebody else. */
 export const foreignGate = 'other.example/warm';
 
 interface Condition {
   readonly type: string;
   readonly status: string;
+  readonly observedGeneration?: number;
   readonly reason?: string;
   readonly lastTransitionTime?: string;
 }
 
-/** The state of a condition of a pod. */
 export function isTrue({ status }: StoredObject, type: string): boolean {
   return listConditions(status).some((one) => one.type === type && one.status === 'True');
 }
 
-/** The gates that this controller opens. */
-export function listOwnGates({ spec }: StoredObject): string[] {
+export function isDeleted({ metadata }: StoredObject): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
+export function hasOtherSpec({ before, after }: Pick<Written, 'before' | 'after'>): boolean {
+  return JSON.stringify(before?.spec) !== JSON.stringify(after?.spec);
+}
+
+export function listGates({ spec }: StoredObject): string[] {
   const gates = (spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
-  return gates.map(({ conditionType }) => conditionType).filter((type) => type !== foreignGate);
+  return gates.map(({ conditionType }) => conditionType);
+}
+
+export function listOwnGates(pod: StoredObject): string[] {
+  return listGates(pod).filter((type) => type !== foreignGate);
 }
 
 /** Whether nothing but gates of ours keeps a pod from being ready. */
 export function isReadyButForUs(pod: StoredObject): boolean {
-  const gates = (pod.spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
-  const isForeign = gates.some(({ conditionType }) => conditionType === foreignGate);
+  const isForeign = listGates(pod).includes(foreignGate);
   return isTrue(pod, 'ContainersReady') && (!isForeign || isTrue(pod, foreignGate));
 }
 
@@ -46,7 +55,6 @@ export function isReadyIn({ endpoints = [] }: StoredObject, uid: string, isOwn =
   });
 }
 
-/** Whether a Node says that pods run there. */
 export function isNodeReady(node: StoredObject | undefined): boolean {
   const ready = listConditions(node?.status).find(({ type }) => type === 'Ready');
   return node !== undefined && (ready === undefined || ready.status === 'True');
@@ -64,8 +72,8 @@ export class OverdueNodes {
   isAny(leases: ReadonlyMap<string, StoredObject>): boolean {
     return [...this.#nodeToVersion].some(([node, version]) => {
       const [, lease] = [...leases].find(([key]) => key.endsWith(`vipnat-lb-${node}`)) ?? [];
-      const said = (lease?.metadata['annotations'] as Record<string, string> | undefined) ?? {};
-      const { earlyslices = '0' } = JSON.parse(said[reportAnnotations.programmed] ?? '{}') as {
+      const said = lease?.metadata.annotations?.[reportAnnotations.programmed] ?? '{}';
+      const { earlyslices = '0' } = JSON.parse(said) as {
         earlyslices?: string;
       };
       return Number(earlyslices) < version;
@@ -81,15 +89,11 @@ export function isOwnedBy({ metadata }: StoredObject, uid: string): boolean {
 
 /** The Service of an early EndpointSlice, as the API has it. */
 export function findOwner(cluster: Cluster, slice: StoredObject): StoredObject | null {
-  const { namespace = '', labels } = slice.metadata as {
-    namespace?: string;
-    labels?: Record<string, string>;
-  };
+  const { namespace = '', labels } = slice.metadata;
   const service = cluster.api.list('Service').get(`${namespace}/${labels?.[earlyServiceLabel] ?? ''}`);
   return service !== undefined && isOwnedBy(slice, service.metadata.uid) ? service : null;
 }
 
-/** All conditions of a status. */
 export function listConditions(status: StoredObject['status']): readonly Condition[] {
   return (status?.['conditions'] ?? []) as readonly Condition[];
 }

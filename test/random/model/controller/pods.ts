@@ -5,6 +5,7 @@ import { gateType } from '../../../../lib/api/vipnat.ts';
 import { otherGate, foreignGate, findOwner, listConditions } from './pod-facts.ts';
 import { busy } from './busy.ts';
 import { mayBeOurs, listIps } from './invariants.ts';
+import { done } from '../rollouts/people.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 
@@ -14,29 +15,18 @@ const gateLists = [[gateType], [gateType], [otherGate], [gateType, otherGate], [
 
 /** A pool with addresses of both families, and a Service that selects pods, so that gates have something to wait for. */
 export function prepare(cluster: Cluster): void {
-  const pool = {
-    interface: 'auto',
-    seats: 2,
-    advert: '300ms',
-    reuseAfter: '10s',
-    autoAssign: true,
-    priority: 0,
-  };
+  const seats = { interface: 'auto', seats: 2, advert: '300ms', reuseAfter: '10s' };
   const addresses = ['10.0.9.10-10.0.9.14', 'fd00::10-fd00::12'];
-  cluster.api.create('AddressPool', 'first', { spec: { ...pool, addresses } });
+  cluster.api.create('AddressPool', 'first', {
+    spec: { ...seats, autoAssign: true, priority: 0, addresses },
+  });
   const families = { ipFamilies: ['IPv4', 'IPv6'], ipFamilyPolicy: 'PreferDualStack' };
   const ports = [{ protocol: 'TCP', port: 80, targetPort: 'web' }];
-  const spec = {
-    ...ourClass,
-    ...families,
-    ports,
-    selector: { app: 'one' },
-    externalTrafficPolicy: 'Cluster',
-  };
+  const selector = { app: 'one' };
+  const spec = { ...ourClass, ...families, ports, selector, externalTrafficPolicy: 'Cluster' };
   cluster.api.create('Service', 'apps/a', { metadata: {}, spec });
 }
 
-/** By their names. */
 export const podDeeds: Readonly<Record<string, Deed>> = {
   'creates a pod': (cluster, random) => {
     const key = random.pick(keys);
@@ -51,27 +41,26 @@ export const podDeeds: Readonly<Record<string, Deed>> = {
   },
   'replaces a pod': replacePod,
   'replaces a pod, as rollouts do': replacePod,
-  'makes containers ready': (cluster, random) => setAny(cluster, random, ['ContainersReady', 'True']),
-  'makes containers ready, too': (cluster, random) => setAny(cluster, random, ['ContainersReady', 'True']),
-  'makes containers ready, as most do': (cluster, random) =>
-    setAny(cluster, random, ['ContainersReady', 'True']),
-  'has a container fail': (cluster, random) => setAny(cluster, random, ['ContainersReady', 'False']),
-  "opens another's gate": (cluster, random) => setAny(cluster, random, [foreignGate, 'True']),
+  'makes containers ready': setAny('ContainersReady', 'True'),
+  'makes containers ready, too': setAny('ContainersReady', 'True'),
+  'makes containers ready, as most do': setAny('ContainersReady', 'True'),
+  'has a container fail': setAny('ContainersReady', 'False'),
+  "opens another's gate": setAny(foreignGate, 'True'),
   'deletes a pod': (cluster, random) => {
     const key = random.pick(keys);
-    return cluster.api.remove('Pod', key) === 200 ? key : null;
+    return done(cluster.api.remove('Pod', key), key);
   },
   'ends a pod': (cluster, random) => {
     const key = random.pick(keys);
     if (cluster.api.list('Pod').get(key)?.metadata.deletionTimestamp === undefined) return null;
-    return cluster.api.patch('Pod', key, { metadata: { finalizers: [] } }) === 200 ? key : null;
+    return done(cluster.api.patch('Pod', key, { metadata: { finalizers: [] } }), key);
   },
   'collects garbage': (cluster, random) => {
     const slices = [...cluster.api.list('EndpointSlice')];
     const orphans = slices.filter(([, slice]) => findOwner(cluster, slice) === null);
     if (orphans.length === 0) return null;
     const [key] = random.pick(orphans);
-    return cluster.api.remove('EndpointSlice', key) === 200 ? key : null;
+    return done(cluster.api.remove('EndpointSlice', key), key);
   },
 };
 
@@ -125,12 +114,8 @@ function giveAddresses(cluster: Cluster, key: string): boolean {
   return cluster.api.patch('Pod', key, { status: { podIP: podIPs[0]?.ip, podIPs } }, true) === 200;
 }
 
-function setAny(
-  cluster: Cluster,
-  random: Random,
-  condition: readonly [type: string, status: string],
-): string | null {
-  return setCondition(cluster, random.pick(keys), condition);
+function setAny(type: string, status: string): Deed {
+  return (cluster, random) => setCondition(cluster, random.pick(keys), [type, status]);
 }
 
 function setCondition(
@@ -143,7 +128,5 @@ function setCondition(
   const lastTransitionTime = new Date(cluster.nowMs).toISOString();
   const others = listConditions(pod.status).filter((one) => one.type !== type);
   const conditions = [...others, { type, status, lastTransitionTime }];
-  return cluster.api.patch('Pod', key, { status: { conditions } }, true) === 200
-    ? `${key}: ${type} ${status}`
-    : null;
+  return done(cluster.api.patch('Pod', key, { status: { conditions } }, true), `${key}: ${type} ${status}`);
 }

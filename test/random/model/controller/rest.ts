@@ -1,6 +1,6 @@
 import type { Cluster } from './cluster.ts';
 import { findSeatFaults } from './seat-faults.ts';
-import { isDeleted } from './people.ts';
+import { isDeleted } from './pod-facts.ts';
 import type { SimulatedController } from './controller.ts';
 import { mayBeOurs, listIps, toName, listAllUsers } from './invariants.ts';
 import {

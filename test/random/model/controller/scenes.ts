@@ -7,7 +7,6 @@ import { deleteByHand } from './people.ts';
 
 type Scene = (cluster: Cluster, random: Random) => string | null;
 
-/** By who may lead. */
 export const scenes: Readonly<Record<Leaders, Scene>> = { one: passOnBehindNode, two: passOnBehindAny };
 
 function passOnBehindAny(cluster: Cluster, random: Random): string | null {
@@ -116,12 +115,8 @@ function askFor({ api, habits }: Cluster, address: string, random: Random): stri
 
 function toService(address: string): Record<string, unknown> {
   const ipFamilies = [address.includes(':') ? 'IPv6' : 'IPv4'];
-  const spec = {
-    ...ourClass,
-    ipFamilies,
-    ipFamilyPolicy: 'SingleStack',
-    ports: [{ protocol: 'TCP', port: 80 }],
-  };
+  const ports = [{ protocol: 'TCP', port: 80 }];
+  const spec = { ...ourClass, ipFamilies, ipFamilyPolicy: 'SingleStack', ports };
   return { ...annotate(address), spec };
 }
 

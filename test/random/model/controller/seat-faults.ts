@@ -57,7 +57,14 @@ function findDrained(cluster: Cluster, { metadata, spec, status }: AddressPool):
   });
 }
 
-function mayHold({ metadata }: StoredObject, zone: string | undefined): boolean {
-  const labels = (metadata['labels'] ?? {}) as Readonly<Record<string, string | undefined>>;
-  return labels[excludedNodeLabel] === undefined && (zone === undefined || labels['zone'] === zone);
+/** Whether a node may hold addresses of a pool, by its name. */
+export function isCandidate({ api }: Cluster, name: string, pool: unknown): boolean {
+  const node = api.list('Node').get(name);
+  const selector = api.list('AddressPool').get(String(pool))?.spec?.['nodeSelector'];
+  const { matchLabels } = (selector ?? {}) as { readonly matchLabels?: { readonly zone?: string } };
+  return node !== undefined && mayHold(node, matchLabels?.zone);
+}
+
+function mayHold({ metadata: { labels } }: StoredObject, zone: string | undefined): boolean {
+  return labels?.[excludedNodeLabel] === undefined && (zone === undefined || labels?.['zone'] === zone);
 }

@@ -15,9 +15,7 @@ interface WalkOptions {
   readonly decide: Decide;
   readonly seed: number;
   readonly leaders: Leaders;
-  /** How much happens. */
   readonly actions: number;
-  /** Whether there are pods with gates and weights. */
   readonly hasPods?: boolean;
 }
 

@@ -49,7 +49,6 @@ function calm(world: World, isEnd: boolean): void {
     Object.assign(world.devices[name], { chooseEnd: () => 'done', refuses: null, runs: 0 });
 }
 
-/** After a quiet. */
 function judge(world: World, count: (what: string) => void): string[] {
   const complaints = names.flatMap((name) => {
     const { objects } = world.devices[name];

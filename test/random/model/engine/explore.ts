@@ -16,7 +16,6 @@ export interface Node<State> {
   next: Node<State> | null;
 }
 
-/** A system that can be searched. */
 export interface System<State> {
   /** With what it is called. */
   readonly initial: readonly { readonly name: string; readonly state: State }[];
@@ -33,7 +32,6 @@ export interface System<State> {
   readonly maxSteps: number;
 }
 
-/** How much was searched. */
 interface Extent {
   readonly states: number;
   readonly transitions: number;
@@ -42,7 +40,6 @@ interface Extent {
 
 /** A state that should not be, with the shortest way to it. */
 export class Violation extends Error {
-  /** What happened, in order. */
   readonly actions: readonly string[];
 
   constructor(complaints: readonly string[], actions: readonly string[]) {

@@ -6,7 +6,6 @@ export interface Walk {
   readonly seed: number;
   readonly history: readonly string[];
   readonly complaint: string | null;
-  /** What happened how often. */
   readonly counts: ReadonlyMap<string, number>;
 }
 

@@ -14,10 +14,7 @@ export const broken: Readonly<Record<string, { readonly make: MakeMonitor; reado
         return await held.ask(limitMs);
       }),
   },
-  'hears of no drain': {
-    complaint: 'and its host is drained',
-    make: (options) => hearNoDrain(options),
-  },
+  'hears of no drain': { complaint: 'and its host is drained', make: hearNoDrain },
   'takes 2.5 s of silence for a freeze, whoever answers': {
     complaint: 'is frozen as all are, and out',
     make: (options) => decideOtherwise(options, { ms: 2500, needsWitness: false }),
@@ -26,10 +23,7 @@ export const broken: Readonly<Record<string, { readonly make: MakeMonitor; reado
     complaint: 'is slow or well, and out',
     make: (options) => decideOtherwise(options, { ms: 1000, needsWitness: true }),
   },
-  'makes nothing of pings': {
-    complaint: 'is frozen, and gets connections',
-    make: hearNoSilence,
-  },
+  'makes nothing of pings': { complaint: 'is frozen, and gets connections', make: hearNoSilence },
   'hears no bad answer': {
     complaint: 'fails and is kept',
     make: (options) =>

@@ -4,7 +4,6 @@ import { type HealthWorld } from './world.ts';
 /** Three apiservers; the first is on the agent's own host. */
 export const apiservers = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
 
-/** Something that happens to them. */
 export interface Change {
   readonly name: string;
   readonly run: (world: HealthWorld) => Promise<void> | void;
@@ -26,7 +25,6 @@ const groups: Readonly<Record<string, readonly string[]>> = {
 /** For an apiserver that turns to and fro, and a list that does. */
 const flaps = 8;
 
-/** All that can happen. */
 export const changes: readonly Change[] = [
   ...Object.entries(groups).flatMap(([who, endpoints]) =>
     behaviours.map((behaviour) => ({
@@ -66,7 +64,7 @@ export const changes: readonly Change[] = [
   },
   {
     name: 'one leaves the list',
-    run: (world: HealthWorld) => {
+    run: (world) => {
       world.list(apiservers.slice(0, 2));
     },
   },

@@ -9,7 +9,6 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 /** The product's monitor, or a broken one. */
 export type MakeMonitor = (options: MonitorOptions) => Pick<HealthMonitor, 'watch' | 'view' | 'stop'>;
 
-/** The product's. */
 export const makeMonitor: MakeMonitor = (options) => new HealthMonitor(options);
 
 const localAddresses = new Set(['10.0.0.11']);
@@ -30,7 +29,6 @@ export class HealthWorld {
   readonly #turns = new Map<string, Turn[]>();
   #listed: readonly string[] = [];
 
-  /** Watches all of them. */
   constructor(make: MakeMonitor) {
     this.#monitor = make({
       apiserver: this.#apiservers,
@@ -48,7 +46,6 @@ export class HealthWorld {
     return this.#clock.now();
   }
 
-  /** Some behave like this from now on. */
   set(endpoints: readonly string[], behaviour: Behaviour): void {
     for (const endpoint of endpoints) {
       this.#apiservers.set(endpoint, behaviour);
@@ -56,7 +53,6 @@ export class HealthWorld {
     }
   }
 
-  /** How one has behaved, since a time at the latest. */
   listBehaviours(endpoint: string, since: number): Behaviour[] {
     const turns: readonly Turn[] = [{ behaviour: 'healthy', since: 0 }, ...(this.#turns.get(endpoint) ?? [])];
     return turns
@@ -78,7 +74,6 @@ export class HealthWorld {
     return this.#listed.includes(endpoint) ? this.#apiservers.behaviourOf(endpoint) : null;
   }
 
-  /** How the monitor finds one. */
   stateOf(endpoint: string): HealthState | undefined {
     return this.#monitor.view.get(endpoint)?.state;
   }
@@ -96,12 +91,10 @@ export class HealthWorld {
     this.#monitor.watch({ endpoints: endpoints.map(toEndpoint), localAddresses });
   }
 
-  /** Lets time pass. */
   async pass(ms: number): Promise<void> {
     await this.#clock.advance(ms);
   }
 
-  /** Ends the monitor. */
   stop(): void {
     this.#monitor.stop();
   }

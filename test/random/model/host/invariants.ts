@@ -50,7 +50,6 @@ export class Invariants {
     return Math.max(0, ...new Set(this.#writesToRest.values()));
   }
 
-  /** What is wrong with a state. */
   async check(node: Node<World>): Promise<string[]> {
     const { state, next } = node;
     if (next === null) throw new Error('a state is checked after it was followed');
@@ -79,12 +78,11 @@ export class Invariants {
     this.#cleaned.add(state.id);
     const kernel = state.kernel.copy();
     const before = printForeign(kernel).join('\n');
-    for (const { family, dialect, input } of this.#product.planCleanup(state.reading).transactions) {
+    for (const transaction of this.#product.planCleanup(state.reading).transactions) {
       const isRefused = isToolRefusing(() => {
-        if (dialect === 'nftables') kernel.runNft(input);
-        else kernel.run(family, dialect, input);
+        kernel.write(transaction);
       });
-      if (isRefused) return [`clean-up is refused: ${input} (I4)`];
+      if (isRefused) return [`clean-up is refused: ${transaction.input} (I4)`];
     }
     const left = printOurs(kernel);
     return [

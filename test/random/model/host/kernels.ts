@@ -12,7 +12,6 @@ export interface KernelState {
   readonly reading: KernelReading;
 }
 
-/** What came of a change. */
 export interface Changed {
   readonly to: KernelState;
   /** Whether a tool refused a part of it. What was committed before that stays. */
@@ -25,12 +24,10 @@ export class Kernels {
   readonly #textToKernel = new Map<string, KernelState>();
   readonly #changes = new Map<string, Changed>();
 
-  /** How many there are. */
   get count(): number {
     return this.#textToKernel.size;
   }
 
-  /** A kernel as in a new network namespace. */
   createEmpty(): Promise<KernelState> {
     return this.intern(new FakeKernel(this.#clock));
   }

@@ -25,7 +25,6 @@ export class Looks {
     this.#product = product;
   }
 
-  /** How many different ones were taken. */
   get count(): number {
     return this.#taken.size;
   }
@@ -37,23 +36,11 @@ export class Looks {
     const key = JSON.stringify([kernel.id, answerMode(world), health, toApiView(world), toMemoryKey(memory)]);
     const known = this.#taken.get(key);
     if (known !== undefined) return known;
-    const {
-      decisions,
-      plan,
-      memory: after,
-      observation,
-      candidates,
-    } = await this.#product.look(createPorts(world), memory);
-    const found = {
-      decisions,
-      transactions: plan.transactions,
-      memory: after,
-      candidates,
-      observation: this.#intern(
-        observation,
-        JSON.stringify([kernel.id, answerMode(world), after.api?.clusterIps]),
-      ),
-    };
+    const looked = await this.#product.look(createPorts(world), memory);
+    const { decisions, plan, memory: after, candidates } = looked;
+    const seenKey = JSON.stringify([kernel.id, answerMode(world), after.api?.clusterIps]);
+    const observation = this.#intern(looked.observation, seenKey);
+    const found = { decisions, transactions: plan.transactions, memory: after, candidates, observation };
     const again = await this.#product.look(createPorts(world), memory);
     if (toBytes(found) !== toBytes({ ...again, transactions: again.plan.transactions }))
       throw new Error('the same look differs the second time (I3)');

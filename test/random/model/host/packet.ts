@@ -11,7 +11,6 @@ import { listChains } from '../../property/tables.ts';
 /** Where clients are: on another host, or on this one. */
 export const seats = ['PREROUTING', 'OUTPUT'] as const;
 
-/** One of seats. */
 export type Seat = (typeof seats)[number];
 
 /** It is not translated: the host that holds the address answers itself. */

@@ -27,11 +27,9 @@ export interface Product {
   assess(basis: ReconcileInput): Assessment;
   /** What a new process knows, from the state file. */
   recall(saved: ReconcileState['endpoints']): Promise<ReconcileState>;
-  /** What removes everything of ours. */
   planCleanup(reading: KernelReading): Plan;
 }
 
-/** vipnat itself. */
 export const product: Product = {
   look: (ports, memory) => observeAndAssess(ports, ordinaryConfig, memory),
   assess: (basis) => assess(basis, ordinaryConfig),

@@ -3,10 +3,9 @@ import type { World } from './world.ts';
 import { type KernelState, oncePerKernel } from './kernels.ts';
 import { formatEndpoint } from '../../../../lib/net.ts';
 import { seats, type Seat, followVip, untranslated } from './packet.ts';
-import { listChains } from '../../property/tables.ts';
+import { countPins as countPinsIn, listRules } from '../../property/tables.ts';
 import { nft, clusterIp } from './small-world.ts';
 import { serviceChain } from '../../../../lib/kube-proxy/read.ts';
-import { isOurChain } from '../../../support/foreign/printed-rules.ts';
 
 /** One look and all that it does, when nobody disturbs it: I11 and I12. */
 export function checkRound(start: Node<World>): string[] {
@@ -55,8 +54,7 @@ function isNoEnd(end: string): boolean {
 
 /** Whether kube-proxy has shown that it wants its chain gone, read without the product's help. */
 export const wantsChainGone = oncePerKernel(({ kernel }) => {
-  const rules = (table: string, name: string) =>
-    listChains(kernel, nft).find((printed) => printed.table === table && printed.chain === name)?.rules ?? [];
+  const rules = (table: string, name: string) => listRules(kernel, nft, table, name);
   const isRejected = rules('filter', 'KUBE-SERVICES').some(
     (rule) => rule.includes(`-d ${clusterIp.address}/32 `) && rule.includes('-j REJECT'),
   );
@@ -66,10 +64,4 @@ export const wantsChainGone = oncePerKernel(({ kernel }) => {
 });
 
 /** How many rules of ours lead into kube-proxy's chain. */
-export const countPins = oncePerKernel(
-  ({ kernel }) =>
-    listChains(kernel, nft)
-      .filter(({ chain }) => isOurChain(chain))
-      .flatMap(({ rules }) => rules)
-      .filter((rule) => rule.endsWith(`-j ${serviceChain}`)).length,
-);
+export const countPins = oncePerKernel(({ kernel }) => countPinsIn(kernel, nft));

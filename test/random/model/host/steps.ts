@@ -1,12 +1,10 @@
 import { type Transaction } from '../../../../lib/kernel/port.ts';
-import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { type Kernels } from './kernels.ts';
 import { type Looks } from './looks.ts';
 import { type Product } from './product.ts';
 import { type Effect, listEndpoints, toHealthView, toTransactionKey, type World } from './world.ts';
 
-/** What steps and actions of the model are made of. */
 export interface Parts {
   readonly kernels: Kernels;
   readonly looks: Looks;
@@ -26,7 +24,7 @@ export async function stepAgent(world: World, parts: Parts): Promise<World> {
     toTransactionKey(transaction),
     (kernel) =>
       isToolRefusing(() => {
-        write(kernel, transaction);
+        kernel.write(transaction);
       }),
   );
   // The first transaction that fails ends the write, and the next look comes.
@@ -64,9 +62,4 @@ async function runLook(world: World, looks: Looks): Promise<World> {
 
 function listWrites(transactions: readonly Transaction[]): Effect[] {
   return transactions.map((transaction) => ({ kind: 'write', transaction }));
-}
-
-function write(kernel: FakeKernel, { family, dialect, input }: Transaction): void {
-  if (dialect === 'nftables') kernel.runNft(input);
-  else kernel.run(family, dialect, input);
 }

@@ -1,6 +1,6 @@
 import { type FakeKernel } from '../../../support/fakes/kernel.ts';
 import { runEdit } from '../../property/strangers.ts';
-import { listChains } from '../../property/tables.ts';
+import { listRules } from '../../property/tables.ts';
 import { isToolRefusing } from '../../../support/fakes/refusal.ts';
 import { nft } from './small-world.ts';
 
@@ -16,7 +16,7 @@ export const deeds: Readonly<Record<string, (kernel: FakeKernel) => void>> = {
     deleteHook(kernel, 'filter', 'FORWARD');
   },
   'puts a rule before our hook in OUTPUT': (kernel) => {
-    const [first] = rulesOf(kernel, 'nat', 'OUTPUT');
+    const [first] = listRules(kernel, nft, 'nat', 'OUTPUT');
     if (first !== rival) kernel.run('ipv4', 'nft', `*nat\n-I OUTPUT ${rival}\nCOMMIT\n`);
   },
   'edits the first rule of the VIP’s chain': (kernel) => {
@@ -33,14 +33,8 @@ export const deeds: Readonly<Record<string, (kernel: FakeKernel) => void>> = {
 const rival = '-d 10.0.0.0/8 -p tcp -m comment --comment "strange" -j ACCEPT';
 
 function deleteHook(kernel: FakeKernel, table: string, chain: string): void {
-  const hook = rulesOf(kernel, table, chain).find((rule) => rule.includes('vipnat:'));
+  const hook = listRules(kernel, nft, table, chain).find((rule) => rule.includes('vipnat:'));
   if (hook !== undefined) kernel.run('ipv4', 'nft', `*${table}\n-D ${chain} ${hook}\nCOMMIT\n`);
-}
-
-function rulesOf(kernel: FakeKernel, table: string, chain: string): readonly string[] {
-  return (
-    listChains(kernel, nft).find((printed) => printed.table === table && printed.chain === chain)?.rules ?? []
-  );
 }
 
 function runNft(kernel: FakeKernel, script: string): void {

@@ -66,15 +66,8 @@ function toCandidatesKey({ value, fallbackEndpoints }: Candidates): string {
 }
 
 /** The same text for memories that decide in the same way. */
-export function toMemoryKey({
-  endpoints,
-  previousEndpoints,
-  affinity,
-  api,
-  proxyOnly,
-  vips,
-  renderings,
-}: ReconcileState): string {
+export function toMemoryKey(memory: ReconcileState): string {
+  const { endpoints, previousEndpoints, affinity, api, proxyOnly, vips, renderings } = memory;
   return JSON.stringify([
     [listEndpoints(endpoints), affinity, api?.isCurrent, api?.endpoints.ipv4?.value.map(formatEndpoint)],
     [proxyOnly.ipv4?.map(formatEndpoint), [...renderings]],
@@ -90,7 +83,6 @@ function toEffectKey(effect: Effect): string {
     : toTransactionKey(effect.transaction);
 }
 
-/** One text for each transaction. */
 export function toTransactionKey({ family, dialect, input }: Transaction): string {
   return `${family} ${dialect} ${input}`;
 }
@@ -100,7 +92,6 @@ export function listEndpoints(endpoints: ReconcileState['endpoints']): string[] 
   return (endpoints.ipv4?.value ?? []).map(formatEndpoint);
 }
 
-/** What the probes say. */
 export function toHealthView({ health }: Pick<World, 'health'>): HealthView {
   return new Map(
     three.map((endpoint, index) => {
@@ -123,10 +114,7 @@ export function toApiView({ api, process }: Pick<World, 'api' | 'process'>): Api
   };
 }
 
-/** What kube-proxy answers when it is asked for its mode. */
-export function answerMode({
-  proxy,
-  isProxyAnswering,
-}: Pick<World, 'proxy' | 'isProxyAnswering'>): string | null {
+export function answerMode(world: Pick<World, 'proxy' | 'isProxyAnswering'>): string | null {
+  const { proxy, isProxyAnswering } = world;
   return isProxyAnswering && proxy.mode !== 'none' ? proxy.mode : null;
 }

@@ -141,7 +141,6 @@ class Election {
     this.permissions.push({ identity, from, to: from + writeMs });
   }
 
-  /** Two processes that may write at once. */
   findConflicts(): string[] {
     return this.permissions.flatMap((one, index) => {
       const other = this.permissions

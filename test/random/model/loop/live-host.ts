@@ -23,7 +23,6 @@ export class LiveHost {
   #proxy: ProxyWish;
   #process: LiveProcess;
 
-  /** A host with this kube-proxy, on which the agent starts. */
   constructor(proxy: ProxyWish, spoil: Spoil) {
     this.#proxy = proxy;
     this.#spoil = spoil;
@@ -37,12 +36,10 @@ export class LiveHost {
     return JSON.stringify([gate.names, writes, this.#clock.now(), this.#clock.pending]);
   }
 
-  /** How many writes the process has made. */
   get writes(): number {
     return this.#process.writes;
   }
 
-  /** What it did that it must not. */
   get breaches(): readonly string[] {
     return [...this.#process.breaches, ...this.#kernel.breaches];
   }
@@ -52,7 +49,6 @@ export class LiveHost {
     return this.#process.gate.names.length > 1;
   }
 
-  /** The world as it is now. */
   async show(kernels: Kernels): Promise<World> {
     const { last } = this.#process;
     const process = startProcess(last?.memory);
@@ -95,7 +91,6 @@ export class LiveHost {
     await this.#clock.advance(0);
   }
 
-  /** The probes see it. */
   async setHealth(index: number, state: HealthState): Promise<void> {
     const isEjection = this.#health[index] === 'ready';
     this.#health = this.#health.with(index, state);
@@ -103,14 +98,12 @@ export class LiveHost {
     await this.#clock.advance(0);
   }
 
-  /** kube-proxy wants this, and writes it. */
   async syncProxy(proxy: ProxyWish): Promise<void> {
     this.#proxy = proxy;
     runKubeProxy(this.#kernel, proxy);
     await this.#clock.advance(0);
   }
 
-  /** The stranger does one of its deeds. */
   async doDeed(name: string): Promise<void> {
     isToolRefusing(() => deeds[name]?.(this.#kernel));
     await this.#clock.advance(0);

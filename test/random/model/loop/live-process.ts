@@ -47,9 +47,7 @@ export type Spoil = (ports: LoopPorts) => LoopPorts;
 export class LiveProcess {
   readonly gate = new Gate();
   readonly loop: Loop;
-  /** Writes that were let pass. */
   writes = 0;
-  /** What it did that it must not. */
   readonly breaches: string[] = [];
   last: Assessment | null = null;
   readonly #around: Surroundings;
@@ -57,7 +55,6 @@ export class LiveProcess {
   #isDead = false;
   readonly #watches: Watch[] = [];
 
-  /** Starts at once. */
   constructor(around: Surroundings, memory: ReconcileState, spoil: Spoil) {
     this.#around = around;
     this.loop = new Loop(spoil(this.#createPorts()), ordinaryConfig, memory);

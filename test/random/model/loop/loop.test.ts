@@ -29,7 +29,6 @@ test.each(proxies)(
   },
 );
 
-/** Broken ports of the loop. */
 const spoils: Readonly<Record<string, { readonly spoil: Spoil; readonly complaint: string }>> = {
   'hears no trigger': {
     complaint: 'I11',

@@ -4,7 +4,6 @@ import { type Act } from './people.ts';
 import { endings } from './told-nodes.ts';
 import { type World } from './world.ts';
 
-/** By their names. */
 export const faults: Readonly<Record<string, Act>> = {
   'powers a node off': (world) => {
     const machine = world.random.pick(world.machines);

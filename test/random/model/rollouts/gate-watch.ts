@@ -25,7 +25,6 @@ const knownMs = 20_000;
 
 const leases = toLeaseResource('vipnat-system');
 
-/** Of one world. */
 export class GateWatch {
   readonly #world: World;
   /** Kernels to what each has sent connections to since its boot: `SERVICE POD`, by their UIDs. */
@@ -108,8 +107,8 @@ export class GateWatch {
     if (limits[reason] !== undefined) return this.#judgeTimeout(key, pod, reason);
     if (reason === 'NoService') return [];
     return this.#listServices(pod).flatMap(({ vip, service: { metadata, spec } }) => {
-      const annotations = pod.metadata['annotations'] as Record<string, string> | undefined;
-      if (annotations?.['vipnat.io/weight'] === '0' || spec?.['type'] !== 'LoadBalancer') return [];
+      const weight = pod.metadata.annotations?.['vipnat.io/weight'];
+      if (weight === '0' || spec?.['type'] !== 'LoadBalancer') return [];
       return (
         this.#world.machines
           .filter((machine) => this.#isCandidate(machine))

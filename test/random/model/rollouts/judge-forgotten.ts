@@ -47,8 +47,7 @@ function isDrained(
   const { isEnding, endingMs } = running.machine;
   if (isEnding || clock.now() - endingMs < steadyMs || isTrue(object, evicted)) return true;
   const { metadata } = object;
-  const annotations = metadata['annotations'] as Readonly<Record<string, string>> | undefined;
-  if (annotations?.['vipnat.io/weight'] === '0') return true;
+  if (metadata.annotations?.['vipnat.io/weight'] === '0') return true;
   return clock.date().getTime() - Date.parse(metadata.deletionTimestamp ?? '') >= ms;
 }
 

@@ -101,8 +101,7 @@ function isWell({ kubernetes, api, clock }: World, address: string): boolean {
   const pod = kubernetes.findAt(address);
   const object = api.objects.list('Pod').get(pod?.key ?? '');
   if (pod === null || object === undefined || !isTrue(object, 'Ready')) return false;
-  const annotations = object.metadata['annotations'] as Readonly<Record<string, string>> | undefined;
   const isLong = (sinceMs: number) => clock.now() - sinceMs > steadyMs;
-  const isUsual = annotations?.['vipnat.io/weight'] === undefined;
+  const isUsual = object.metadata.annotations?.['vipnat.io/weight'] === undefined;
   return isUsual && pod.machine.isUp && isLong(pod.machine.troubledMs) && isLong(pod.changedMs);
 }

@@ -5,9 +5,8 @@ import type { MemoryApi } from './memory-api.ts';
 import type { Random } from '../../../support/random/random.ts';
 import { SliceController } from './slice-controller.ts';
 import type { Written, StoredObject } from '../../../support/fakes/object-api.ts';
-import { listConditions, isTrue } from '../controller/pod-facts.ts';
+import { hasOtherSpec, listConditions, listGates, isTrue } from '../controller/pod-facts.ts';
 
-/** What runs of a pod. */
 export interface RunningPod {
   readonly key: string;
   readonly uid: string;
@@ -27,7 +26,6 @@ const addressesOfNode = 4;
 /** kube-controller-manager calls the pods of a node not ready after so long without its kubelet. */
 const deadMs = 40_000;
 
-/** Of one cluster. */
 export class Kubernetes {
   readonly #clock: Clock;
   readonly #api: MemoryApi;
@@ -58,12 +56,11 @@ export class Kubernetes {
     if (kind === 'Pod') this.#notePod(key, before, after);
     if (kind === 'Service') {
       this.#slices.plan(key);
-      if (JSON.stringify(before?.spec) !== JSON.stringify(after?.spec)) this.#touchAll();
+      if (hasOtherSpec({ before, after })) this.#touchAll();
       if (after === null) this.#slices.later(300, 3000, this.#slices.collect.bind(this.#slices));
     }
   }
 
-  /** A container is ready, or not. */
   setReady(key: string, isReady: boolean): boolean {
     return this.setCondition(key, 'ContainersReady', isReady);
   }
@@ -96,7 +93,7 @@ export class Kubernetes {
     this.#slices.planSelecting(before ?? after);
     this.#slices.planSelecting(after ?? before);
     if (after === null) {
-      if (before !== null) this.#forget(before.metadata.uid);
+      if (before !== null) this.uidToPod.delete(before.metadata.uid);
       return;
     }
     const { uid, deletionTimestamp } = after.metadata;
@@ -151,10 +148,7 @@ export class Kubernetes {
       this.#slices.later(retryMs, 2 * retryMs, this.#judgeReady.bind(this, key, uid));
       return;
     }
-    const gates = (pod.spec?.['readinessGates'] ?? []) as readonly { readonly conditionType: string }[];
-    const isReady = ['ContainersReady', ...gates.map(({ conditionType }) => conditionType)].every((type) =>
-      isTrue(pod, type),
-    );
+    const isReady = ['ContainersReady', ...listGates(pod)].every((type) => isTrue(pod, type));
     const reason = isReady ? '' : explainUnready(pod);
     if (readReady(pod) !== `${isReady} ${reason}`) this.setCondition(key, 'Ready', isReady, reason);
   }
@@ -182,7 +176,7 @@ export class Kubernetes {
     }
     const pod = this.#api.objects.list('Pod').get(key);
     if (pod?.metadata.uid === uid) this.#api.objects.patch('Pod', key, { metadata: { finalizers: [] } });
-    this.#forget(uid);
+    this.uidToPod.delete(uid);
   }
 
   #release(pod: RunningPod): void {
@@ -190,10 +184,6 @@ export class Kubernetes {
     pod.isAnswering = false;
     if (this.#api.objects.list('Pod').get(key)?.metadata.uid === uid) this.#api.objects.remove('Pod', key);
     this.#remove(key, uid);
-  }
-
-  #forget(uid: string): void {
-    this.uidToPod.delete(uid);
   }
 
   #touchAll(): void {

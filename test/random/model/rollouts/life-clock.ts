@@ -8,7 +8,6 @@ export class LifeClock implements Clock {
   #held: (() => void)[] = [];
   /** Whether it is stopped for now. */
   isHeld = false;
-  /** Whether it will never run again. */
   isKilled = false;
 
   constructor(clock: Clock) {

@@ -9,7 +9,6 @@ import type { BalancedFlow } from '../../../../lib/kernel/port.ts';
 import { aliveSeconds } from '../../../../lib/api/balancer.ts';
 import { readTable } from '../../../../balancer/table/table.ts';
 
-/** A connection that was sent to a pod. */
 export interface Connection {
   readonly service: string;
   readonly vip: string;

@@ -48,7 +48,6 @@ export interface Life {
   view: BalancerView | null;
 }
 
-/** From its first boot on. */
 export class Machine {
   readonly place: MachinePlace;
   kernel: MachineKernel;
@@ -146,7 +145,6 @@ export class Machine {
     this.life = null;
   }
 
-  /** A new process. */
   startBalancer(): void {
     if (!this.isOn || this.life !== null) return;
     const { clock: world, api, name, address, random } = this.place;

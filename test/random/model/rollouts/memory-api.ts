@@ -139,7 +139,6 @@ export class MemoryApi implements Server {
       if (watch.kind === kind) watch.link.clock.schedule(watch.link.tripMs, this.#pump.bind(this, watch));
   }
 
-  /** Sends all that it has not sent yet. */
   #pump(watch: Following): void {
     const { link, kind, question } = watch;
     watch.link.clock.run(() => {

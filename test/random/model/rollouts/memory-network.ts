@@ -6,7 +6,6 @@ import type { ClientRequest } from 'node:http';
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 
-/** A question as it arrives. */
 export interface Question {
   readonly method: string;
   readonly url: URL;
@@ -14,13 +13,11 @@ export interface Question {
   readonly text: string;
 }
 
-/** What is answered. */
 export interface Reply {
   readonly status: number;
   readonly text: string;
 }
 
-/** A watch that is open. */
 export interface OpenWatch {
   readonly link: Link;
   readonly question: Question;

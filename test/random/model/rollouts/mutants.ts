@@ -12,7 +12,6 @@ import { nothing } from '../../../../controller/step.ts';
 import { noOutages } from '../../../../balancer/services/backends.ts';
 import { SlowStarts } from '../../../../balancer/services/follow.ts';
 
-/** One broken version. */
 export interface Mutant {
   readonly complaint: RegExp;
   /** Breaks the product, and answers what mends it. */
@@ -52,7 +51,6 @@ function believe(change: (candidates: CandidateNodes) => Partial<CandidateNodes>
   );
 }
 
-/** By what is wrong with each. */
 export const mutants: Readonly<Record<string, Mutant>> = {
   'opens gates at once': {
     apply: believe(() => ({ judge: (...[, , version]) => (version === null ? 'missing' : 'done') })),

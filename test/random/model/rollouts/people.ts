@@ -4,7 +4,6 @@ import { gateType } from '../../../../lib/api/vipnat.ts';
 import { otherGate, foreignGate, isTrue } from '../controller/pod-facts.ts';
 import { ourClass } from '../controller/cluster.ts';
 
-/** Something that happens. */
 export type Act = (world: World) => string | null;
 
 const serviceKeys = ['apps/a', 'apps/b', 'infra/a'];
@@ -31,21 +30,22 @@ export const evicted = 'DisruptionTarget';
 /** By their names. They need the API. */
 export const peopleDeeds: Readonly<Record<string, Act>> = {
   'creates a Service': (world) => createService(world, world.random.pick(serviceKeys)),
-  'deletes a Service': (world) => {
-    const key = pickOf(world, 'Service');
-    return key === null || world.random.chance(50)
-      ? null
-      : done(world.api.objects.remove('Service', key), key);
+  'deletes a Service': (world) =>
+    ofAny(world, 'Service', (key) =>
+      world.random.chance(50) ? null : done(world.api.objects.remove('Service', key), key),
+    ),
+  'changes a selector': (world) => {
+    const selector = { app: world.random.pick(apps) };
+    return ofAny(world, 'Service', (key) => patch(world, 'Service', key, { spec: { selector } }));
   },
-  'changes a selector': (world) => patchService(world, { selector: { app: world.random.pick(apps) } }),
-  'changes a type': (world) =>
-    patchService(world, world.random.chance(70) ? ourClass : { type: 'ClusterIP', loadBalancerClass: null }),
-  'changes durations': (world) => {
-    const key = pickOf(world, 'Service');
-    if (key === null) return null;
-    const metadata = { annotations: drawDurations(world) };
-    return done(world.api.objects.patch('Service', key, { metadata }), `${key} ${JSON.stringify(metadata)}`);
+  'changes a type': (world) => {
+    const spec = world.random.chance(70) ? ourClass : { type: 'ClusterIP', loadBalancerClass: null };
+    return ofAny(world, 'Service', (key) => patch(world, 'Service', key, { spec }));
   },
+  'changes durations': (world) =>
+    ofAny(world, 'Service', (key) =>
+      patch(world, 'Service', key, { metadata: { annotations: drawDurations(world) } }),
+    ),
   'creates a pod': createPod,
   'creates another pod': createPod,
   'creates a third pod': createPod,
@@ -60,10 +60,7 @@ export const peopleDeeds: Readonly<Record<string, Act>> = {
     const key = world.random.pick(podKeys);
     return world.kubernetes.setCondition(key, foreignGate, true) ? key : null;
   },
-  'deletes a pod': (world) => {
-    const key = pickOf(world, 'Pod');
-    return key === null ? null : done(world.api.objects.remove('Pod', key), key);
-  },
+  'deletes a pod': (world) => ofAny(world, 'Pod', (key) => done(world.api.objects.remove('Pod', key), key)),
   'is about to evict a pod': (world) => {
     const key = world.random.pick(podKeys);
     return world.kubernetes.setCondition(key, evicted, true) ? key : null;
@@ -75,11 +72,8 @@ export const peopleDeeds: Readonly<Record<string, Act>> = {
   },
   'changes a weight': (world) => {
     const key = pickOf(world, 'Pod');
-    const weight = world.random.pick(weights);
-    const metadata = { annotations: { 'vipnat.io/weight': weight } };
-    return key === null
-      ? null
-      : done(world.api.objects.patch('Pod', key, { metadata }), `${key} ${String(weight)}`);
+    const annotations = { 'vipnat.io/weight': world.random.pick(weights) };
+    return key === null ? null : patch(world, 'Pod', key, { metadata: { annotations } });
   },
   'rolls out': rollOut,
   'rolls out again': rollOut,
@@ -109,11 +103,8 @@ function drawDurations({ random }: World): Record<string, string | null> {
   };
 }
 
-function patchService(world: World, spec: Record<string, unknown>): string | null {
-  const key = pickOf(world, 'Service');
-  return key === null
-    ? null
-    : done(world.api.objects.patch('Service', key, { spec }), `${key} ${JSON.stringify(spec)}`);
+function patch({ api }: World, kind: 'Service' | 'Pod', key: string, change: Record<string, unknown>) {
+  return done(api.objects.patch(kind, key, change), `${key} ${JSON.stringify(change)}`);
 }
 
 function createPod(world: World): string | null {
@@ -161,11 +152,16 @@ function rollOut(world: World): string | null {
   return `${made} for ${former}`;
 }
 
+function ofAny(world: World, kind: 'Service' | 'Pod', act: (key: string) => string | null): string | null {
+  const key = pickOf(world, kind);
+  return key === null ? null : act(key);
+}
+
 function pickOf(world: World, kind: 'Service' | 'Pod'): string | null {
   const keys = [...world.api.objects.list(kind).keys()];
   return keys.length === 0 ? null : world.random.pick(keys);
 }
 
-function done(status: number, what: string): string | null {
+export function done(status: number, what: string): string | null {
   return status < 300 ? what : null;
 }

@@ -11,7 +11,6 @@ interface Owner {
   readonly uid: string;
 }
 
-/** Of one cluster. */
 export class SliceController {
   readonly #clock: Clock;
   readonly #api: MemoryApi;
@@ -86,8 +85,7 @@ export class SliceController {
 /** Whether a Service selects a pod. */
 export function isSelected(key: string, { spec }: StoredObject, { metadata }: StoredObject): boolean {
   const { app } = (spec?.['selector'] ?? {}) as { readonly app?: string };
-  const labels = metadata['labels'] as { readonly app?: string };
-  return app !== undefined && labels.app === app && key.split('/')[0] === metadata.namespace;
+  return app !== undefined && metadata.labels?.['app'] === app && key.split('/')[0] === metadata.namespace;
 }
 
 function toEndpoint(pod: StoredObject): Record<string, unknown> {

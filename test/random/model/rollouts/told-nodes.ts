@@ -1,16 +1,10 @@
 /** What one life of a balancer was told of Nodes: whether each ends, and since when. Judged apart from the product's code. */
 import { type Question } from './memory-network.ts';
+import type { Told } from './told-slices.ts';
 
 interface ToldNode {
   readonly metadata: { readonly name: string };
   readonly status?: { readonly conditions?: readonly (typeof endings)[number][] };
-}
-
-/** A list, or a line of a watch. */
-interface Told {
-  readonly items?: readonly ToldNode[];
-  readonly type?: string;
-  readonly object?: ToldNode;
 }
 
 /** Conditions of a Node that ends, as the kubelet and administrators write them. */
@@ -19,7 +13,6 @@ export const endings = [
   { type: 'MaintenanceInProgress', status: 'True', reason: 'Firmware', message: '' },
 ] as const;
 
-/** Of one life. */
 export class ToldNodes {
   readonly #nowMs: () => number;
   readonly #nodeToSince = new Map<string, { readonly ends: boolean; readonly sinceMs: number }>();
@@ -31,7 +24,7 @@ export class ToldNodes {
   /** What was answered to a question: a list, or a line of a watch. */
   take({ url }: Question, text: string): void {
     if (!url.pathname.endsWith('/nodes')) return;
-    for (const { metadata, status } of listNodes(JSON.parse(text) as Told)) {
+    for (const { metadata, status } of listNodes(JSON.parse(text) as Told<ToldNode>)) {
       const conditions = JSON.stringify(status?.conditions ?? []);
       const ends = endings.some((ending) => conditions.includes(JSON.stringify(ending)));
       if (this.#nodeToSince.get(metadata.name)?.ends !== ends)
@@ -46,7 +39,7 @@ export class ToldNodes {
   }
 }
 
-function listNodes({ items, type, object }: Told): readonly ToldNode[] {
+function listNodes({ items, type, object }: Told<ToldNode>): readonly ToldNode[] {
   if (items !== undefined) return items;
   return object === undefined || type === 'BOOKMARK' || type === 'ERROR' ? [] : [object];
 }

@@ -17,10 +17,10 @@ interface ToldSlice {
 }
 
 /** A list, or a line of a watch. */
-interface Told {
-  readonly items?: readonly ToldSlice[];
+export interface Told<T> {
+  readonly items?: readonly T[];
   readonly type?: string;
-  readonly object?: ToldSlice;
+  readonly object?: T;
 }
 
 type Side = Map<string, ToldSlice>;
@@ -52,7 +52,7 @@ export class ToldSlices {
     if (!url.pathname.endsWith('/endpointslices')) return;
     const isEarly = (url.searchParams.get('labelSelector') ?? '').includes('vipnat.io');
     const side = isEarly ? this.#early : this.#own;
-    const told = JSON.parse(text) as Told;
+    const told = JSON.parse(text) as Told<ToldSlice>;
     const touched = told.items === undefined ? takeEvent(side, told) : takeList(side, told.items);
     if (told.items !== undefined) this.#lists += 1;
     for (const service of touched) {
@@ -129,7 +129,7 @@ function takeList(slices: Side, items: readonly ToldSlice[]): ReadonlySet<string
   return new Set([...before, ...items].map(nameOwner));
 }
 
-function takeEvent(slices: Side, { type, object }: Told): ReadonlySet<string> {
+function takeEvent(slices: Side, { type, object }: Told<ToldSlice>): ReadonlySet<string> {
   if (object === undefined || type === 'BOOKMARK' || type === 'ERROR') return new Set();
   if (type === 'DELETED') slices.delete(nameSlice(object));
   else slices.set(nameSlice(object), object);

@@ -4,13 +4,11 @@ import { type RunningPod } from './kubernetes.ts';
 import { type Machine } from './machine.ts';
 import { type World } from './world.ts';
 
-/** A Service and its address. */
 export interface Served {
   readonly key: string;
   readonly vip: string;
 }
 
-/** Of one world. */
 export class Traffic {
   readonly #world: World;
   #turn = 0;
@@ -82,7 +80,6 @@ export class Traffic {
     });
   }
 
-  /** Since when a Service has an address. */
   servedSince({ key, vip }: Served): number {
     return this.#pairToSinceMs.get(`${key} ${vip}`) ?? Infinity;
   }

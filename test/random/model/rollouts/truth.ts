@@ -17,7 +17,6 @@ import { gateType } from '../../../../lib/api/vipnat.ts';
 /** An endpoint leaves an early EndpointSlice a minute after its gate opened. */
 const leftMs = 75_000;
 
-/** All that is wrong. */
 export function findUntruths(world: World): string[] {
   const services = world.traffic.listServices();
   return [
@@ -41,7 +40,7 @@ function listPods(world: World, key: string): StoredObject[] {
 }
 
 function readWeight({ metadata }: StoredObject): number {
-  const text = (metadata['annotations'] as Record<string, string> | undefined)?.['vipnat.io/weight'];
+  const text = metadata.annotations?.['vipnat.io/weight'];
   return text === undefined ? 1 : Number(text);
 }
 
@@ -137,8 +136,7 @@ function findLeftEarly(world: World): string[] {
 /** Commands know the types of gates from there while no controller leads. */
 function findUnnoted({ api }: World): string[] {
   const lease = api.objects.list('Lease').get('vipnat-system/vipnat-controller');
-  const annotations = lease?.metadata['annotations'] as Record<string, string> | undefined;
-  const noted = annotations?.['vipnat.io/gate-types'];
+  const noted = lease?.metadata.annotations?.['vipnat.io/gate-types'];
   return noted === JSON.stringify([otherGate, gateType].sort())
     ? []
     : [`the Lease of controllers notes ${String(noted)}`];
@@ -146,12 +144,11 @@ function findUnnoted({ api }: World): string[] {
 
 /** Whether nothing is left to say of it early. */
 function isDone({ clock }: World, pod: StoredObject): boolean {
-  const annotations = pod.metadata['annotations'] as Record<string, string> | undefined;
   const own = new Set(listOwnGates(pod));
   const gates = listConditions(pod.status).filter(({ type }) => own.has(type));
   const now = clock.date().getTime();
   return (
-    annotations?.['vipnat.io/weight'] === undefined &&
+    pod.metadata.annotations?.['vipnat.io/weight'] === undefined &&
     !isTrue(pod, evicted) &&
     pod.metadata.deletionTimestamp === undefined &&
     gates.length === own.size &&

@@ -34,7 +34,6 @@ const machineCount = 3;
 /** Once a second, VRRP's others notice that a holder is gone. */
 const vrrpMs = 1000;
 
-/** The world of one walk. */
 export class World {
   readonly clock = new FakeClock(undefined, 1);
   readonly random: Random;
@@ -74,7 +73,6 @@ export class World {
     this.#populate();
   }
 
-  /** Whether anything was wrong so far. */
   hasComplaint(): boolean {
     return this.complaints.length > 0;
   }

@@ -3,7 +3,6 @@ import { type Shrunk, shrinkWalk } from './shrink-walk.ts';
 import { countSteps, describeFaults, splitBursts, type Walk } from './walk.ts';
 import type { WorldKind } from './world.ts';
 
-/** A walk and how it is told of. */
 interface Proof {
   readonly kind: WorldKind;
   readonly walk: Walk;

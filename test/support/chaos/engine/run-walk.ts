@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isQuiet, quiet, type Walk } from './walk.ts';
 import type { World } from './world.ts';
 
-/** How long a world may take. */
 export interface Limits {
   /** After so long in quiet everything has to be right, */
   readonly quietMs: number;
@@ -12,7 +11,6 @@ export interface Limits {
   readonly steadyMs: number;
 }
 
-/** What was wrong, and when. */
 export interface Failure {
   /** How many steps were made. */
   readonly step: number;

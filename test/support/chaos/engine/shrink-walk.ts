@@ -1,6 +1,5 @@
 import { joinBursts, splitBursts, type Step, type Walk } from './walk.ts';
 
-/** The outcome of shrinking. */
 export interface Shrunk {
   /** The shortest walk that was seen to fail; the given one when no try of it failed. */
   readonly walk: Walk;
@@ -30,9 +29,8 @@ export async function shrinkWalk(
   const isTimeUp = () => performance.now() >= deadline;
   const found = await findTail(walk, test);
   if (found === null) {
-    for (let chance = 0; chance < chances && !isTimeUp(); chance += 1) {
+    for (let chance = 0; chance < chances && !isTimeUp(); chance += 1)
       if (await test(walk)) return { walk: await minimise(walk, test, isTimeUp), isFlaky: chance > 0, tries };
-    }
     return { walk, isFlaky: true, tries };
   }
   return { walk: await minimise(found, test, isTimeUp), isFlaky: false, tries };

@@ -25,12 +25,10 @@ export interface FoundWalk {
 /** The step that ends a burst. It is the engine's own, and counts as none. */
 export const quiet: Step = { fault: 'quiet' };
 
-/** Whether a step is the end of a burst. */
 export function isQuiet(step: Step): boolean {
   return step.fault === quiet.fault;
 }
 
-/** How many faults a walk has. */
 export function countSteps(walk: Walk): number {
   return walk.filter((step) => !isQuiet(step)).length;
 }
@@ -45,7 +43,6 @@ export function splitBursts(walk: Walk): Step[][] {
   return bursts.filter((burst) => burst.length > 0);
 }
 
-/** The walk with these bursts. */
 export function joinBursts(bursts: readonly (readonly Step[])[]): Walk {
   return bursts.filter((burst) => burst.length > 0).flatMap((burst) => [...burst, quiet]);
 }

@@ -1,7 +1,6 @@
 import type { fc } from '../../random/fc.ts';
 import type { Argument, Step } from './walk.ts';
 
-/** A fault that a world knows. */
 export interface Fault {
   readonly name: string;
   /** How often it is drawn, in proportion to the others'. */

@@ -10,7 +10,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { openBlackhole } from '../world/blackhole.ts';
 
-/** The masters' names. */
 export const masterNames: readonly string[] = hosts.map(({ name }) => name);
 
 interface ProxyState {

@@ -8,6 +8,7 @@ import { apiserverPort } from '../../network/layout.ts';
 import { vipnatCommand, runFolder } from '../../../../tools/lab/components/agent.ts';
 import { dumpScript, listTraces } from '../../foreign/dump.ts';
 import { judgeRemains } from '../world/judge.ts';
+import { judgeEach } from './judge.ts';
 
 /**
  * An endpoint comes within 10 s, kube-proxy's watch may hang for 45 s on an apiserver that was frozen, and after a write that
@@ -17,9 +18,7 @@ const knownLimitMs = 120_000;
 
 /** Mends everything, and waits until every agent can know of every apiserver. */
 export async function restoreAll(plane: ControlPlane, knowledge: Knowledge): Promise<void> {
-  for (const master of plane.masters) {
-    for (const one of listRemedies(master)) await plane.mend(one);
-  }
+  for (const master of plane.masters) for (const one of listRemedies(master)) await plane.mend(one);
   await plane.mendLeast();
   await plane.waitForUsable();
   // What a firewall flushed of its rules, kube-proxy itself finds out within an hour: jumps, and its table of nftables.
@@ -37,29 +36,22 @@ export async function restoreAll(plane: ControlPlane, knowledge: Knowledge): Pro
 }
 
 /** Complaints about kube-proxy on every master: a Service that is created now has to work. */
-export async function judgeServices({ lab }: ControlPlane): Promise<string[]> {
-  const complaints = await Promise.all(
-    masterNames.map(async (name) =>
-      (await timeNewService(lab, name)) === null ? [`${name}: kube-proxy does not write a new Service`] : [],
-    ),
+export function judgeServices({ lab }: ControlPlane): Promise<string[]> {
+  return judgeEach(masterNames, async (name) =>
+    (await timeNewService(lab, name)) === null ? [`${name}: kube-proxy does not write a new Service`] : [],
   );
-  return complaints.flat();
 }
 
 /** Complaints about what is left of vipnat when its agents are stopped and `cleanup` ran on each master. */
 export async function judgeCleanup(plane: ControlPlane): Promise<string[]> {
-  const complaints = await Promise.all(masterNames.map((name) => cleanUp(plane, name)));
+  const complaints = await judgeEach(masterNames, (name) => cleanUp(plane, name));
   // With nobody before them, a stranger's rules may lead the VIP's packets to nowhere.
   for (const firewall of plane.firewalls.values()) await firewall.restore();
   const [holder = ''] = await plane.lab.listHolders();
   const report = await plane.lab.seat('client', 'chaos').request(plane.lab.vip, apiserverPort, 8, 5000);
   const answered = Object.keys(report.apiservers).join(', ');
-  return [
-    ...complaints.flat(),
-    ...(answered === holder
-      ? []
-      : [`after cleanup ${answered || 'nobody'} answers at the VIP, which ${holder} holds`]),
-  ];
+  if (answered === holder) return complaints;
+  return [...complaints, `after cleanup ${answered || 'nobody'} answers at the VIP, which ${holder} holds`];
 }
 
 async function cleanUp({ lab }: ControlPlane, name: string): Promise<string[]> {

@@ -11,25 +11,27 @@ export async function judgeHolders(plane: ControlPlane): Promise<string[]> {
   return holders.length === 1 ? [] : [`the VIP is held by ${holders.join(', ') || 'nobody'}`];
 }
 
+/** Complaints about each of some masters, looked for at the same time. */
+export async function judgeEach(
+  names: readonly string[],
+  judge: (name: string) => Promise<string[]>,
+): Promise<string[]> {
+  return (await Promise.all(names.map(judge))).flat();
+}
+
 /** Complaints about agents: each runs, and a look of somebody who comes anew finds nothing to do. */
-export async function judgeAgents(plane: ControlPlane): Promise<string[]> {
-  const complaints = await Promise.all(
-    listPowered(plane).map(async (name) => {
-      if (!(await plane.lab.service(name, 'vipnat').isRunning()))
-        return [`${name}: the agent has ended by itself`];
-      const command = vipnatCommand('check', '--vip', plane.lab.vip);
-      return judgeCheck(name, await plane.lab.machine(name).run(command));
-    }),
-  );
-  return complaints.flat();
+export function judgeAgents(plane: ControlPlane): Promise<string[]> {
+  return judgeEach(listPowered(plane), async (name) => {
+    if (!(await plane.lab.service(name, 'vipnat').isRunning()))
+      return [`${name}: the agent has ended by itself`];
+    const command = vipnatCommand('check', '--vip', plane.lab.vip);
+    return judgeCheck(name, await plane.lab.machine(name).run(command));
+  });
 }
 
 /** Complaints about the administrators' rules. */
-export async function judgeFirewalls(plane: ControlPlane): Promise<string[]> {
-  const complaints = await Promise.all(
-    listPowered(plane).map(async (name) => plane.firewall(name).compare()),
-  );
-  return complaints.flat();
+export function judgeFirewalls(plane: ControlPlane): Promise<string[]> {
+  return judgeEach(listPowered(plane), (name) => plane.firewall(name).compare());
 }
 
 /** One line that kube-proxy logs when something keeps a chain of its from going, with either backend. */
@@ -67,25 +69,19 @@ export class ProxyJudge {
   }
 
   /** Whether each has written what it wanted to write last; one that reaches no apiserver does not even start. */
-  async judge(): Promise<string[]> {
-    const reached = this.#plane.masters.filter(isReachable);
-    const complaints = await Promise.all(
-      reached.map(async ({ name }) => {
-        const { stdout } = await this.#plane.lab
-          .machine(name)
-          .run(['curl', '-s', '--max-time', '2', 'http://127.0.0.1:10249/metrics']);
-        const [queued, synced] = ['queued_timestamp', 'timestamp'].map((end) =>
-          readMetric(stdout, `kubeproxy_sync_proxy_rules_last_${end}_seconds`),
-        );
-        if (queued === undefined || synced === undefined) {
-          return this.#mayHang() ? [] : [`${name}: kube-proxy does not answer`];
-        }
-        return synced < queued
-          ? [`${name}: kube-proxy has not written for ${(queued - synced).toFixed(1)} s`]
-          : [];
-      }),
-    );
-    return complaints.flat();
+  judge(): Promise<string[]> {
+    const reached = this.#plane.masters.filter(isReachable).map(({ name }) => name);
+    const command = ['curl', '-s', '--max-time', '2', 'http://127.0.0.1:10249/metrics'];
+    return judgeEach(reached, async (name) => {
+      const { stdout } = await this.#plane.lab.machine(name).run(command);
+      const [queued, synced] = ['queued_timestamp', 'timestamp'].map((end) =>
+        readMetric(stdout, `kubeproxy_sync_proxy_rules_last_${end}_seconds`),
+      );
+      if (queued === undefined || synced === undefined)
+        return this.#mayHang() ? [] : [`${name}: kube-proxy does not answer`];
+      const lateS = queued - synced;
+      return lateS > 0 ? [`${name}: kube-proxy has not written for ${lateS.toFixed(1)} s`] : [];
+    });
   }
 }
 

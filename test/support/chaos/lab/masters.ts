@@ -19,13 +19,8 @@ export interface MasterState {
 /** A master on which all is well. */
 export function soundMaster(name: string): MasterState {
   return {
-    name,
-    hasPower: true,
-    isLinked: true,
-    etcd: 'running',
-    apiserver: 'running',
-    isBlackholed: false,
-    hasKeepalived: true,
+    ...{ name, hasPower: true, isLinked: true, isBlackholed: false, hasKeepalived: true },
+    ...{ etcd: 'running', apiserver: 'running' },
   };
 }
 
@@ -58,11 +53,7 @@ export function listUsable(masters: readonly MasterState[], from: string | null 
 export function remedy(master: MasterState, { kind }: Remedy): MasterState {
   switch (kind) {
     case 'power':
-      return {
-        ...master,
-        ...{ hasPower: true, isLinked: true, isBlackholed: false, hasKeepalived: true },
-        ...{ etcd: 'running', apiserver: 'running' },
-      };
+      return soundMaster(master.name);
     case 'link':
       return { ...master, isLinked: true };
     case 'etcd':

@@ -42,7 +42,6 @@ export class AgentLife {
   readonly #folder = new TemporaryFolder('agent');
   #child: ChildProcess | null = null;
   #end: End = 'killed';
-  /** How often it was started. */
   lives = 0;
   #isArmed = false;
   #isPaused = false;
@@ -155,9 +154,8 @@ export class AgentLife {
     this.#isPaused = false;
     this.#isArmed = false;
     const pid = this.#child?.pid;
-    if (pid !== undefined && this.isAlive) {
+    if (pid !== undefined && this.isAlive)
       await execa('prlimit', [`--pid=${pid}`, `--nofile=${allDescriptors}:`], { reject: false });
-    }
     if (this.#end === 'killed') this.start();
   }
 

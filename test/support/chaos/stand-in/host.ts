@@ -50,7 +50,6 @@ export class Host {
     return new Host(name, namespace, namespaces, child.pid ?? 0);
   }
 
-  /** Runs a command to its end, see `Namespaces.run`. */
   run(command: readonly string[], { environment = {}, ...options }: RunOptions = {}): Promise<CommandResult> {
     const [tool = '', ...words] = this.#enter(['--net'], command, environment);
     return runCommand(tool, words, options);

@@ -90,7 +90,6 @@ const faultToAct: Readonly<Record<StandInFaultName, Act>> = {
   'no descriptors': (_stage, { agent }) => agent.exhaustDescriptors(),
 };
 
-/** Makes a fault happen. */
 export async function performStep(stage: Stage, step: Step): Promise<void> {
   const act = Object.entries(faultToAct).find(([name]) => name === step.fault)?.[1];
   if (act === undefined) throw new Error(`no such fault on the stand-in: ${step.fault}`);
@@ -125,9 +124,8 @@ async function startAgent({ complain }: Stage, { agent, host }: Place): Promise<
   const { exitCode, stderr } = await agent.runSecond();
   // Whoever was killed meanwhile was in nobody's way.
   const isFirstThere = agent.lives === lives && agent.isAlive;
-  if (isFirstThere && (exitCode !== 0 || !stderr.includes('[AGENT_ALREADY_RUNNING] waiting '))) {
+  if (isFirstThere && (exitCode !== 0 || !stderr.includes('[AGENT_ALREADY_RUNNING] waiting ')))
     complain(`${host.name}: a second agent did not wait, and ended with ${exitCode}: ${stderr}`);
-  }
 }
 
 /** Does something to one of our rules, the `index`th of those that are there; nothing where there are none. */

@@ -8,7 +8,6 @@ const file = `${folder}/endpoints.json`;
 /** What can be wrong with the state folder and the file in it. */
 export const stateFaults = ['full', 'read-only', 'garbage', 'half', 'empty', 'gone', 'a folder'] as const;
 
-/** One of stateFaults. */
 export type StateFault = (typeof stateFaults)[number];
 
 const faultToScript: Readonly<Record<StateFault, string>> = {

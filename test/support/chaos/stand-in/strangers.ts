@@ -21,7 +21,6 @@ const hooks: readonly ((family: Family) => string)[] = [
   (family) => `-d ${clusterIps[family]} -p udp -m udp --dport 53 -j ACCEPT`,
 ];
 
-/** How many of them there are. */
 export const hookCount = hooks.length;
 
 /** So many of them take the VIP's packets. */
@@ -55,7 +54,6 @@ export class Strangers {
     this.#twin = twin;
   }
 
-  /** What is there at the start. */
   async settleIn(proxy: Proxy): Promise<void> {
     await this.#do(`${strangersScript}\n${dockerChains}`);
     await this.publishContainer(proxy);

@@ -9,7 +9,6 @@ const readers = tables.map(([family, dialect]) => toolName(family, dialect, 'sav
 /** What writes them; nft reads, too. */
 const writers = [...tables.map(([family, dialect]) => toolName(family, dialect, 'restore')), 'nft'];
 
-/** The tools that can be broken. */
 export const tools: readonly string[] = [...readers, ...writers, 'inotifywait'];
 
 /** Everything else that an agent starts. */
@@ -18,7 +17,6 @@ const helpers = ['setpriv', 'true', 'timeout'];
 /** How a tool can be broken: it is no longer there, does not end, fails, prints what it never would, prints half, or is slow. */
 export const breakages = ['missing', 'hanging', 'failing', 'garbage', 'half', 'slow', 'deaf'] as const;
 
-/** One of breakages. */
 export type Breakage = (typeof breakages)[number];
 
 const breakageToScript: Readonly<Record<Exclude<Breakage, 'missing'>, string>> = {
@@ -35,7 +33,6 @@ const breakageToScript: Readonly<Record<Exclude<Breakage, 'missing'>, string>> =
 /** When a tool kills the agent that started it. */
 export const moments = ['before a write', 'during a write', 'after a write', 'during a read'] as const;
 
-/** One of moments. */
 export type Moment = (typeof moments)[number];
 
 /** Once only: the next agent, too, uses these tools. */
@@ -70,9 +67,8 @@ export class Tools {
   arm(moment: Moment): void {
     this.#shims.replace('armed', 'true');
     const isArmed = `/bin/rm '${this.path}/armed' 2>/dev/null`;
-    for (const tool of moment === 'during a read' ? readers : writers) {
+    for (const tool of moment === 'during a read' ? readers : writers)
       this.#shims.wrap(tool, momentToScript[moment](isArmed));
-    }
   }
 
   repair(): void {

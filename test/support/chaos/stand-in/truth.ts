@@ -4,19 +4,15 @@ import type { SeatName } from '../../network/cluster.ts';
 import type { Family } from '../../../../lib/net.ts';
 import type { Expectation } from '../world/judge.ts';
 
-/** The masters with an agent. */
 export const agentHosts = ['m1', 'm2'] as const;
 
-/** One of agentHosts. */
 export type AgentHost = (typeof agentHosts)[number];
 
 /** All masters: each has an apiserver of its name. */
 export const apiservers = ['m1', 'm2', 'm3'] as const;
 
-/** One of apiservers. */
 export type Apiserver = (typeof apiservers)[number];
 
-/** How an apiserver is. */
 export type Condition = 'well' | 'slow' | 'failing' | 'frozen' | 'blackholed' | 'dead';
 
 /** What a kube-proxy is and has told the kernel of default/kubernetes. */

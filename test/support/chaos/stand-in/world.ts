@@ -92,9 +92,8 @@ class StandIn implements World {
         await agent.calm();
       }),
     );
-    for (let missed = listMissed(this.#truth); missed.length > 0; missed = listMissed(this.#truth)) {
+    for (let missed = listMissed(this.#truth); missed.length > 0; missed = listMissed(this.#truth))
       for (const name of missed) await this.#controlPlane.become(name, 'well');
-    }
     await this.#cluster.moveVips(this.#truth.holder);
   }
 

@@ -2,12 +2,10 @@
 export class Ejections {
   readonly #ejections: { readonly apiserver: string; readonly atMs: number }[] = [];
 
-  /** It is lost now. */
   note(apiserver: string): void {
     this.#ejections.push({ apiserver, atMs: performance.now() });
   }
 
-  /** How often it was lost within so long. */
   count(apiserver: string, withinMs: number): number {
     const since = performance.now() - withinMs;
     return this.#ejections.filter((one) => one.apiserver === apiserver && one.atMs > since).length;

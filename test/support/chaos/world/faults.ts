@@ -18,7 +18,6 @@ interface Meaning {
   readonly notOnStandIn?: string;
 }
 
-/** Every fault of the world. */
 export const meanings = {
   apiserver: { says: 'an apiserver becomes something else: it dies, freezes, is cut off, comes back' },
   'way slowed': { says: "a host's cable is slow", notOnStandIn: 'its apiservers can be slow themselves' },
@@ -61,7 +60,6 @@ export const meanings = {
   'strange rule removed': { says: 'somebody takes such a rule away', notOnStandIn: 'see strange hook' },
 } as const satisfies Record<string, Meaning>;
 
-/** One of them. */
 export type FaultName = keyof typeof meanings;
 
 /** A world's faults by name. A driver that lacks one of its own is no driver. */
@@ -69,10 +67,8 @@ type Doable<Excuse extends keyof Meaning> = {
   [Name in FaultName]: (typeof meanings)[Name] extends Readonly<Record<Excuse, string>> ? never : Name;
 }[FaultName];
 
-/** The faults that the lab does. */
 export type LabFaultName = Doable<'notOnLab'>;
 
-/** The faults that the stand-in does. */
 export type StandInFaultName = Doable<'notOnStandIn'>;
 
 /** What steps of a fault can say beside its name. */

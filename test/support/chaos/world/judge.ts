@@ -73,7 +73,6 @@ interface Remains {
   readonly sockets: string;
 }
 
-/** Nothing may remain. */
 export function judgeRemains(host: string, { cleanup, traces, sockets }: Remains): string[] {
   const { exitCode, stderr } = cleanup;
   return [

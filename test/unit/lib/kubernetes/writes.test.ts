@@ -41,13 +41,14 @@ const read = () => client.read({ title: 'reading it', path, schema }, limitMs);
 
 describe('a write', () => {
   test('is taken, with the version that the object has then', async () => {
-    expect(await write('POST')).toMatchObject({ outcome: 'taken', version: '1' });
-    expect(await write('PATCH', { resourceVersion: '1' })).toMatchObject({ outcome: 'taken', version: '2' });
+    expect(await write('POST')).toMatchObject({ outcome: 'taken', version: '101' });
+    const patched = write('PATCH', { resourceVersion: '101' }, { holderIdentity: 'm1' });
+    expect(await patched).toMatchObject({ outcome: 'taken', version: '102' });
   });
 
   test('keeps fields that it does not name', async () => {
     await write('POST', {}, { holderIdentity: 'm1', renewTime: 'then' });
-    await write('PATCH', { resourceVersion: '1' }, { renewTime: 'now' });
+    await write('PATCH', { resourceVersion: '101' }, { renewTime: 'now' });
     expect(api.leases.find('one')?.spec).toEqual({ holderIdentity: 'm1', renewTime: 'now' });
   });
 
@@ -120,7 +121,7 @@ describe('a read', () => {
   test('finds an object, and says that there is none', async () => {
     expect(await read()).toEqual({ outcome: 'gone' });
     await write('POST');
-    expect(await read()).toEqual({ outcome: 'found', object: { metadata: { resourceVersion: '1' } } });
+    expect(await read()).toEqual({ outcome: 'found', object: { metadata: { resourceVersion: '101' } } });
   });
 
   test('that is forbidden says so', async () => {
