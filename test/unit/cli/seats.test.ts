@@ -144,7 +144,7 @@ default/1: another node comes first. To move them: vipnat seats rebalance
     const view = (...leases: SeatObjects['leases']) =>
       viewSeats({ ...objects, leases }, now).seats.find(({ seat }) => seat === 'default/1')?.seatHolders;
     expect(view(makeLease('w1', ['default/1']), claim(20_000))).toEqual(['w1']);
-    expect(view(makeLease('w1', ['default/1']), claim(5000))).toEqual(['w1', 'w2']);
+    expect(view(makeLease('w1', ['default/1']), claim(15_000))).toEqual(['w1', 'w2']);
     expect(view(makeLease('w1', []), claim(20_000))).toEqual(['w2']);
   });
 

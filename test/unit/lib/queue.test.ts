@@ -201,3 +201,15 @@ test('what was answered under a lock is not kept by it', async () => {
   expect(answers.map((one) => one.deref())).toEqual(Array<undefined>(6).fill(undefined));
   await lock.share(answer);
 });
+
+test('who is alone begins when those that share have ended', async () => {
+  const lock = new SharedLock();
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const order: string[] = [];
+  const note = (one: string) => void order.push(one);
+  const ends = [lock.share(() => promise).then(note), lock.alone(() => Promise.resolve('alone')).then(note)];
+  await new Promise(setImmediate);
+  resolve('shared');
+  await Promise.all(ends);
+  expect(order).toEqual(['shared', 'alone']);
+});

@@ -134,6 +134,7 @@ function findComplaint(facts: VipFacts, wanted: Outcome): string | null {
   if (found.mode !== wanted.mode) return `goes ${found.mode}, not ${wanted.mode}`;
   if (found.backends !== wanted.backends) return `to ${found.backends}, not to ${wanted.backends}`;
   if (decision.isBypass !== isBypass(facts)) return `isBypass is ${String(decision.isBypass)}`;
+  if (facts.serviceChain !== null && decision.clusterIp === null) return 'does not tell the ClusterIP';
   // In other modes nobody asks.
   const isAsked = ['iptables', 'ipvs'].includes(facts.proxyMode.value);
   if (isAsked && isAgreeing(facts) !== isAgreed(facts)) return 'counts this look wrongly';

@@ -155,6 +155,13 @@ describe('who serves the API at the VIP is left alone, and docs/migrate.md named
   });
 });
 
+test("IPVS's virtual server of others is pruned by a kube-proxy in ipvs mode alone, whose CIDRs leave it", async () => {
+  const kubeProxy = { status: 200, ipvs: { excludeCidrs: [] } };
+  expect(await find('foreign-virtual-server', { ...withServer, kubeProxy })).toMatchObject([
+    { why: expect.stringContaining('whenever vipnat’s rules are gone') },
+  ]);
+});
+
 const checked = withConfiguration(`vrrp_script chk {\n script "/x"\n}\n${keepalivedText}`);
 const wrapper = { processes: { value: [keepalived, apiserver, makeProcess('my-wrapper')] } };
 const alone = { processes: { value: [apiserver, makeProcess('kube-vip')] } };

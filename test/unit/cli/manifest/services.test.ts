@@ -131,6 +131,8 @@ describe("the balancer's pods", () => {
         expect(volumeMounts).toContainEqual({ name: 'run', mountPath: path });
       const [balancer, keepalived] = containers as readonly Container[];
       expect(balancer?.args).toContain(`--run-dir=${path}`);
+      const capabilities = { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] };
+      expect(balancer?.securityContext).toMatchObject({ capabilities });
       expect(keepalived?.command?.at(-1)).toBe(path);
     }
   });

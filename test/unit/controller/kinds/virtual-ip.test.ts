@@ -59,6 +59,7 @@ describe('a VirtualIP', () => {
       const released = { ...status, releasedAt: '2027-01-15T08:00:00Z' };
       const left = decide({ ...look([], released, ['other.io/it']), reports: [] }, of);
       expect(JSON.stringify(left)).toContain('has removed its finalizers: other.io/it.');
+      expect(tell(left)).not.toContain('; event');
     });
 
     test('goes to nobody else when it has finalizers of others only', () => {
