@@ -268,11 +268,7 @@ const settings: readonly (readonly [where: string, alert: string, ...Case['fires
 ];
 
 /** A test of promtool: so many alerts of that name fire at that time. */
-function toTest(
-  alert: string,
-  [series, minutes, count = 0]: Case['fires'] | Case['quiet'],
-  step: number,
-): object {
+function toTest(alert: string, [series, minutes, count = 0]: Case['fires' | 'quiet'], step: number): object {
   return {
     interval: `${step}m`,
     input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
@@ -288,11 +284,7 @@ function toTest(
 
 const folder = makeFolder('alerts');
 
-function runTests(
-  tests: readonly object[],
-  step: number,
-  rules = file,
-): { status: number | null; output: string } {
+function runTests(tests: readonly object[], step: number, rules = file) {
   const testFile = join(folder, 'tests.yaml');
   // JSON is YAML too.
   writeFileSync(testFile, JSON.stringify({ rule_files: [rules], evaluation_interval: `${step}m`, tests }));

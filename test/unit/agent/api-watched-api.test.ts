@@ -80,20 +80,17 @@ describe('the API that answers', () => {
     expect(last).toContain('resourceVersion=1102');
   });
 
-  test.each(['event', 'status'] as const)(
-    'is listed anew when the version is gone, told by %s',
-    async (refusesBy) => {
-      await world.follow();
-      server().refusesBy = refusesBy;
-      world.store.putUnseen('EndpointSlice', makeSlice(addresses));
-      server().breakConnections();
-      await world.pass('it is listed again', () => world.listed().length === 4 && world.watches === 2);
-      expect(count(lists)).toBeGreaterThanOrEqual(3);
-      expect(world.api.view?.isCurrent).toBe(true);
-      expect(world.api.following.isFollowed).toBe(true);
-      expect(world.linesOf('error')).toEqual([]);
-    },
-  );
+  test.each(['event', 'status'] as const)('is listed anew if its version is gone: %s', async (refusesBy) => {
+    await world.follow();
+    server().refusesBy = refusesBy;
+    world.store.putUnseen('EndpointSlice', makeSlice(addresses));
+    server().breakConnections();
+    await world.pass('it is listed again', () => world.listed().length === 4 && world.watches === 2);
+    expect(count(lists)).toBeGreaterThanOrEqual(3);
+    expect(world.api.view?.isCurrent).toBe(true);
+    expect(world.api.following.isFollowed).toBe(true);
+    expect(world.linesOf('error')).toEqual([]);
+  });
 
   test('may end a watch when its time is over: nothing is said and nothing listed', async () => {
     await world.follow();

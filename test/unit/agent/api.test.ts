@@ -278,16 +278,13 @@ test('lists the apiservers where the Service may not be read, with one sentence'
   expect(problems).toEqual([expect.stringContaining('may not read the Service kubernetes')]);
 });
 
-test.each(['forbidding', 'page'] as const)(
-  'goes on without the API, with one sentence: %s',
-  async (manner) => {
-    const { api, known } = createListedApi();
-    for (const server of world.servers) server.manner = manner;
-    expect(await api.getView(known)).toBeNull();
-    expect(await api.getView(known)).toBeNull();
-    expect(problems).toHaveLength(1);
-  },
-);
+test.each(['forbidding', 'page'] as const)('goes on without the API, with a sentence: %s', async (manner) => {
+  const { api, known } = createListedApi();
+  for (const server of world.servers) server.manner = manner;
+  expect(await api.getView(known)).toBeNull();
+  expect(await api.getView(known)).toBeNull();
+  expect(problems).toHaveLength(1);
+});
 
 test('goes on after two seconds where nobody answers, with one sentence', async () => {
   const clock = new FakeClock();

@@ -264,10 +264,7 @@ function createHost(): Steps {
       track: (value) => [world().trackFile.values.at(-1), Number(value)],
       tracked: (text) => [listTracked().join(' '), text],
       warned: (count) => [warnings(vacant).length, Number(count)],
-      warns: (text) => [
-        warnings(new RegExp(text.slice(text.indexOf(' ') + 1))).length,
-        Number.parseInt(text, 10),
-      ],
+      warns: (text) => [warnings(new RegExp(text.replace(/^\S+ /, ''))).length, Number.parseInt(text, 10)],
       told: (count) => [says(isDraining), Number(count)],
       says: (text) => [says(text), 1],
     }),

@@ -194,11 +194,7 @@ test.each<[string, (text: string) => string, string | undefined]>([
   ['not at all', (text) => text.replace(/-A VIPNAT-POSTROUTING .*\n/, ''), 'missing-rule'],
   ['behind a strange one', (text) => text.replace(/(?=-A VIPNAT-POSTROUTING )/, stranger), 'strange-rule'],
   // No tool changes it, and believing it would not make it right.
-  [
-    'with a comment that is not its own',
-    (text) => text.replace(hookId, `$1${'1'.repeat(16)}`),
-    'edited-rule',
-  ],
+  ['with a comment not its own', (text) => text.replace(hookId, `$1${'1'.repeat(16)}`), 'edited-rule'],
 ])('a rule that is printed %s is none', (_, print, kind) => {
   const found = planFor(print);
   expect(found.tables.flatMap(({ drift }) => drift).at(0)?.kind).toBe(kind);

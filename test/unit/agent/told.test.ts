@@ -61,11 +61,7 @@ test.each<[string, string, unknown[]]>([
     'fail iptables-nft-save as TOOL_NOT_PERMITTED; look; wait 30000',
     ['AgentFailing iptables-nft-save failed as the test asked', 'AgentRecovered vipnat works again'],
   ],
-  [
-    'what is only brought up to date is nothing to tell',
-    'leave VIPNAT-OLD; wait 2000; 1 line of info ^vipnat updated its rules: ',
-    [],
-  ],
+  ['rules brought up to date', 'leave VIPNAT-OLD; wait 2000; 1 line of info ^vipnat updated its rules: ', []],
 ])('%s', async (_what, timeline, news) => {
   expect(await listNews(timeline)).toEqual([starts, ...news]);
 });
@@ -199,14 +195,11 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
     expect(running.trackFile.values.at(-1)).toBe(0);
   });
 
-  test.each([[[vip]], [[...others, vip]]])(
-    'kube-proxy’s chain to %s is not followed, though it is asked for',
-    async (named) => {
-      const running = await startOnHolder(family, { named, settings: { mode: 'service-chain' } });
-      expect(listTargets(running, family)).toEqual([]);
-      expect(linesOf(running, 'warn').join('\n')).toContain(
-        `--mode service-chain is set, but kube-proxy's rules lead to ${vip}, the address of a virtual IP`,
-      );
-    },
-  );
+  test.each([[[vip]], [[...others, vip]]])('a chain to %s is not followed when asked for', async (named) => {
+    const running = await startOnHolder(family, { named, settings: { mode: 'service-chain' } });
+    expect(listTargets(running, family)).toEqual([]);
+    expect(linesOf(running, 'warn').join('\n')).toContain(
+      `--mode service-chain is set, but kube-proxy's rules lead to ${vip}, the address of a virtual IP`,
+    );
+  });
 });

@@ -48,13 +48,10 @@ describe('dist/, taken away from its checkout', () => {
     });
   });
 
-  test.each(['client-node', 'execa', 'netlink', 'prom-client', 'winston', 'yaml'])(
-    'loads %s, with what native part it has',
-    (name) => {
-      const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
-      expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
-    },
-  );
+  test.each(['client-node', 'execa', 'netlink', 'prom-client', 'winston', 'yaml'])('loads %s', (name) => {
+    const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
+    expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
+  });
 
   test('loads none of them for what needs none', () => {
     const preload = join(folder, 'loaded.cjs');

@@ -93,25 +93,22 @@ test('a kubeconfig whose server has an address that is not known here is not tol
 test.each([
   ['ipv4', '10.77.0.50:6443'],
   ['ipv6', '[fd77::50]:6443'],
-] as const)(
-  'apiservers that advertise the VIP: doctor says so, and how they stop, %s',
-  async (family, vip) => {
-    const kernel = new FakeKernel(new FakeClock());
-    syncKubeProxy(kernel, { family, dialect: 'nft' }, [toEndpoint(vip)]);
-    const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
-    const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
-    expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
-      level: 'fail',
-      why: `The reason: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP).`,
-      remedy: [
-        '# on each master in turn: give kube-apiserver the own address of its host by',
-        '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
-        '# name the apiservers, here and in the options of the agent',
-        expect.stringContaining('--endpoints'),
-      ],
-    });
-  },
-);
+] as const)('apiservers that advertise the VIP: doctor says how they stop, %s', async (family, vip) => {
+  const kernel = new FakeKernel(new FakeClock());
+  syncKubeProxy(kernel, { family, dialect: 'nft' }, [toEndpoint(vip)]);
+  const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
+  const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
+  expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
+    level: 'fail',
+    why: `The reason: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP).`,
+    remedy: [
+      '# on each master in turn: give kube-apiserver the own address of its host by',
+      '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
+      '# name the apiservers, here and in the options of the agent',
+      expect.stringContaining('--endpoints'),
+    ],
+  });
+});
 
 const bootLines = [
   '# to create the file at every boot: unless /etc/tmpfiles.d or /usr/lib/tmpfiles.d has a vipnat.conf, write',

@@ -58,20 +58,17 @@ describe('a file that is replaced', () => {
     'a file that all may write': 'touch "$FILE"; chmod 666 "$FILE"',
   };
 
-  test.each(Object.entries(plants))(
-    'takes the place of %s, and nothing else is written',
-    async (_, plant) => {
-      execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
-      await replaceFile(file, 'new\n');
-      expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
-      expect(lstatSync(file).isFile()).toBe(true);
-      expect(toMode(file)).toBe('644');
-      expect(readFileSync(file, 'utf8')).toBe('new\n');
-      expect(readFileSync(victim, 'utf8')).toBe('root:x:0:0\n');
-      expect(toMode(victim)).toBe('600');
-      expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
-    },
-  );
+  test.each(Object.entries(plants))('takes the place of %s, and no other is written', async (_, plant) => {
+    execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
+    await replaceFile(file, 'new\n');
+    expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
+    expect(lstatSync(file).isFile()).toBe(true);
+    expect(toMode(file)).toBe('644');
+    expect(readFileSync(file, 'utf8')).toBe('new\n');
+    expect(readFileSync(victim, 'utf8')).toBe('root:x:0:0\n');
+    expect(toMode(victim)).toBe('600');
+    expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
+  });
 
   test('is no longer of the user who has put it there', async () => {
     if (process.getuid?.() !== 0) return;

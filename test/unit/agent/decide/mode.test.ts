@@ -60,21 +60,11 @@ test.each<[string, boolean, string, Case?]>([
   ['nothing is balanced and its own apiserver lives', true, 'ready ready', unbalanced],
   ['nothing is balanced and no apiserver is known', true, '', unbalanced],
   ['nothing is known and nobody listens: another node does no better', true, '', deaf],
-  [
-    'nobody listens at the VIP, but it is balanced',
-    true,
-    'ready ready',
-    { backends: [own], isListening: false },
-  ],
+  ['nobody listens there, but it is balanced', true, 'ready ready', { backends: [own], isListening: false }],
   ['nothing is balanced, nobody listens and all others refuse', true, 'ready refusing', deaf],
   ['nothing is balanced, its own lives and nobody listens at the VIP', false, 'ready ready', deaf],
   ['nothing is balanced, its own is dead and another lives', false, 'refusing ready', unbalanced],
-  [
-    'nothing is balanced and it has none of its own',
-    false,
-    'ready ready',
-    { backends: [], local: '10.0.0.99' },
-  ],
+  ['nothing is balanced and it has none itself', false, 'ready ready', { backends: [], local: '10.0.0.99' }],
   ['its own is dead, and others may serve unheard', false, 'refusing long-unheard long-unheard'],
   ['its own is dead, and no other host is heard: that is this side', false, 'refusing lost lost'],
 ])('where %s, a node may hold the VIP: %s', (_, mayHold, seen, more = {}) => {
@@ -87,14 +77,11 @@ test.each([
   ['drained', true],
   ['refusing', true],
   ['unheard', true],
-])(
-  'a drained node that holds the VIP, while the only other apiserver is %s: may it? %s',
-  (other, mayHold) => {
-    expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
-    // Without the drain it may, whatever the other is like.
-    expect(judge(`drained ${other}`)).toBe(true);
-  },
-);
+])('a drained node with the VIP, while the only other apiserver is %s: may it? %s', (other, mayHold) => {
+  expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
+  // Without the drain it may, whatever the other is like.
+  expect(judge(`drained ${other}`)).toBe(true);
+});
 
 test('of two VIPs one that is served is enough: all move together', () => {
   const health = new Map([
@@ -186,19 +173,16 @@ describe('planning for a host that is not looked at', () => {
     expect(rulesIn(state, chain)).toEqual(['-p tcp -m tcp -j DNAT --to-destination 10.244.255.1:443']);
   });
 
-  test.each(['nftables', 'none'] as const)(
-    'kube-proxy as %s says: straight to the apiservers given',
-    (proxyMode) => {
-      const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
-      const state = planOffline({ ...config, proxyMode, endpoints });
-      expect(state.decisions).toMatchObject([{ mode: 'direct', backends: endpoints.slice(0, 2) }]);
-      const [transaction] = state.plan.transactions;
-      const isOwnTable = proxyMode === 'nftables';
-      expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
-      expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
-      expect(transaction?.input).toContain('172.16.64.11');
-    },
-  );
+  test.each(['nftables', 'none'] as const)('kube-proxy as %s: straight to the apiservers', (proxyMode) => {
+    const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
+    const state = planOffline({ ...config, proxyMode, endpoints });
+    expect(state.decisions).toMatchObject([{ mode: 'direct', backends: endpoints.slice(0, 2) }]);
+    const [transaction] = state.plan.transactions;
+    const isOwnTable = proxyMode === 'nftables';
+    expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
+    expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
+    expect(transaction?.input).toContain('172.16.64.11');
+  });
 
   test.each<[Partial<Config>, string]>([
     [{ mode: 'direct' }, '--mode random '],

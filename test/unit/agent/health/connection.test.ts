@@ -144,11 +144,7 @@ const unverified =
 test.each<[string, Identity, readonly unknown[]]>([
   ['a stranger that took the place of a verified one', stranger, [distrusted, distrusted]],
   ['one that starts anew with a certificate for another name', renamed, [expect.anything(), ready, ready]],
-  [
-    'one that nobody verifies, as the file of the CA is gone',
-    own,
-    Array(3).fill({ kind: 'ready', livenessOnly: unverified }),
-  ],
+  ['one unverified: the CA’s file is gone', own, Array(3).fill({ kind: 'ready', livenessOnly: unverified })],
 ])('%s gets no token', async (_, identity, outcomes) => {
   const secretive = await startSecretive(() => false);
   const closed = Promise.withResolvers<undefined>();

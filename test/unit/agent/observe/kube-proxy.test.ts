@@ -87,11 +87,7 @@ describe('the virtual server of default/kubernetes', () => {
   const sixth = { family: 'ipv6', clusterIp: 'FD00:96:0::1' } as const;
 
   test.each<[string, string, string, Partial<ServiceQuestion>?]>([
-    [
-      'leads to this host, whatever its port',
-      `${web} | 10.96.0.1:443 10.0.0.1:84`,
-      '10.96.0.1 to 10.0.0.1:84',
-    ],
+    ['leads to this host, at any port', `${web} | 10.96.0.1:443 10.0.0.1:84`, '10.96.0.1 to 10.0.0.1:84'],
     ['leads to 6443 only, if none leads here', `${web} | ${alone}`, found, elsewhere],
     ['is of that family', both, 'fd00:96::1 to [fd00::1]:6443', { family: 'ipv6' }],
     ['has a real server of weight 0, which is no backend', `${alone} 10.0.0.2:6443*0`, found],
@@ -198,10 +194,7 @@ describe('decideProxyMode', () => {
         { iptables: [ipvs], hasIpvsServer: true, hasNftEntryRule: true },
         `nftables: ${table}`,
       ],
-      'an edge that no packet reaches is still better than nothing': [
-        { iptables: [unhooked] },
-        `iptables: ${edge}`,
-      ],
+      'an edge that no packet reaches is better than none': [{ iptables: [unhooked] }, `iptables: ${edge}`],
       "a virtual server without kube-proxy's rules is somebody else's": [
         { hasIpvsServer: true },
         'none: no trace of kube-proxy',

@@ -199,22 +199,19 @@ drift       none
     expect(formatStatus(status)).toMatch(/^keepalived {2}running, state not known · vrid 51/m);
   });
 
-  test.each([false, true])(
-    'lists not what is missing where nothing is; an agent runs: %s',
-    async (isHere) => {
-      const status = await read(createHost(), isHere);
-      const text = formatStatus(status).replaceAll(/\s+/g, ' ');
-      const next = 'agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next';
-      expect([text.includes(next), text.includes('drift no rule of vipnat is here')]).toEqual([
-        !isHere,
-        !isHere,
-      ]);
-      const agent = isHere ? { pid: 812 } : null;
-      const check = formatCheck({ ...findings, agent, assessment: status.assessment });
-      expect((check.match(/drift:/g) ?? []).length > 1).toBe(isHere);
-      expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
-    },
-  );
+  test.each([false, true])('lists not what is missing where none is; an agent runs: %s', async (isHere) => {
+    const status = await read(createHost(), isHere);
+    const text = formatStatus(status).replaceAll(/\s+/g, ' ');
+    const next = 'agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next';
+    expect([text.includes(next), text.includes('drift no rule of vipnat is here')]).toEqual([
+      !isHere,
+      !isHere,
+    ]);
+    const agent = isHere ? { pid: 812 } : null;
+    const check = formatCheck({ ...findings, agent, assessment: status.assessment });
+    expect((check.match(/drift:/g) ?? []).length > 1).toBe(isHere);
+    expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
+  });
 
   test('says from where the apiservers are known, where that is not kube-proxy', async () => {
     const endpoints = three.map(toEndpoint);

@@ -95,12 +95,7 @@ describe('the seats of a node', () => {
   });
 
   test.each([
-    [
-      'a subnet of this host',
-      '198.51.100.10',
-      {},
-      '198.51.100.10 is in no subnet of this host (it has eth0, eth1)',
-    ],
+    ['a subnet here', '198.51.100.10', {}, '198.51.100.10 is in no subnet of this host (it has eth0, eth1)'],
     [
       'an interface with such addresses',
       'fd01::1',

@@ -286,19 +286,16 @@ test.each([
   [30, {}, { 'vipnat.io/method': 'lc' }, 27],
   [60, { sessionAffinity: 'ClientIP' }, {}, 59],
   [30, local, {}, 9],
-])(
-  '%d ports with a thousand endpoints of each are too much with %j and %j',
-  (ports, spec, annotations, few) => {
-    const endpoints = Array.from({ length: 1000 }, (_, at) =>
-      on(`n${at % 50}`, `10.244.${at >> 8}.${at & 255}`),
-    );
-    const list = (length: number) =>
-      Array.from({ length }, (_, at) => ({ name: `p${at}`, port: at + 1, protocol: 'TCP' }));
-    const { left } = balance(endpoints, { ...spec, ports: list(ports) }, annotations);
-    expect(left).toBe(`1000 endpoints of each of ${ports} ports are more than its tables can have`);
-    expect(balance(endpoints, { ...spec, ports: list(few) }, annotations).left).toBeNull();
-  },
-);
+])('%d ports of a thousand endpoints each are too much with %j and %j', (ports, spec, annotations, few) => {
+  const endpoints = Array.from({ length: 1000 }, (_, at) =>
+    on(`n${at % 50}`, `10.244.${at >> 8}.${at & 255}`),
+  );
+  const list = (length: number) =>
+    Array.from({ length }, (_, at) => ({ name: `p${at}`, port: at + 1, protocol: 'TCP' }));
+  const { left } = balance(endpoints, { ...spec, ports: list(ports) }, annotations);
+  expect(left).toBe(`1000 endpoints of each of ${ports} ports are more than its tables can have`);
+  expect(balance(endpoints, { ...spec, ports: list(few) }, annotations).left).toBeNull();
+});
 
 test.each([
   ['30s', 30_000, []],

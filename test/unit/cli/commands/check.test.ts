@@ -126,20 +126,17 @@ async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<
 const simplify = (text: string) => text.replaceAll(/[\s·]+/g, ' ');
 
 describe('status, doctor and check', () => {
-  test.each([60, 80, 120, 200])(
-    'fit %p columns, but for commands, and say the same in each',
-    async (width) => {
-      const wide = await listScreens({});
-      for (const [name, text] of Object.entries(await listScreens({ width }))) {
-        const long = text
-          .split('\n')
-          .filter((line) => line.length > width && !/vipnat keepalived|nft insert/.test(line));
-        expect({ name, long }).toEqual({ name, long: [] });
-        expect(simplify(text)).toBe(simplify(wide[name] ?? ''));
-        expect(text).not.toContain('\u001b');
-      }
-    },
-  );
+  test.each([60, 80, 120, 200])('fit %p columns, but for commands, and say the same', async (width) => {
+    const wide = await listScreens({});
+    for (const [name, text] of Object.entries(await listScreens({ width }))) {
+      const long = text
+        .split('\n')
+        .filter((line) => line.length > width && !/vipnat keepalived|nft insert/.test(line));
+      expect({ name, long }).toEqual({ name, long: [] });
+      expect(simplify(text)).toBe(simplify(wide[name] ?? ''));
+      expect(text).not.toContain('\u001b');
+    }
+  });
 
   test('break no command, however narrow the screen is', async () => {
     const { doctor, check } = await listScreens({ width: 60 });

@@ -149,11 +149,7 @@ test.each<[string, Partial<HostFacts>, readonly object[]]>([
       { code: 'vip-held-without-vrrp', level: 'skipped' },
     ],
   ],
-  [
-    'is held by whoever answers on its network, though a connect is silent',
-    { ...silent, linkHolders, adverts },
-    [],
-  ],
+  ['is held by whoever answers there, though a connect is silent', { ...silent, linkHolders, adverts }, []],
   ['is so behind a firewall that refuses, too', { ...unreachable, linkHolders, adverts }, []],
   [
     'is held by a host that sends no VRRP, when it answers and nobody advertises it',

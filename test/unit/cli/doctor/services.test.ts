@@ -238,18 +238,15 @@ describe('on a host with Services', () => {
   test.each([
     ['missing', null, ['iptables-nft-save', 'apt-get'], 'nft is not in PATH'],
     ['1.0.2', '1.0.2', ['nft', 'apt-get'], 'nft is version 1.0.2'],
-  ])(
-    'nft that is %s is told where the balancer does not write its tables',
-    async (_, nftVersion, tools, words) => {
-      const told = await tellServices({ ...notDirect(nftVersion), tools: new Set(tools) });
-      expect(told.find(({ code }) => code === 'balancer-lacks-nft')).toMatchObject({
-        title: words,
-        remedy: ['# if the balancer runs outside of a pod:', 'apt-get install nftables'],
-      });
-      const direct = await tellServices(wellBut({ nftVersion }));
-      expect(direct.map(({ code }) => code)).not.toContain('balancer-lacks-nft');
-    },
-  );
+  ])('nft that is %s is told where the balancer writes no tables', async (_, nftVersion, tools, words) => {
+    const told = await tellServices({ ...notDirect(nftVersion), tools: new Set(tools) });
+    expect(told.find(({ code }) => code === 'balancer-lacks-nft')).toMatchObject({
+      title: words,
+      remedy: ['# if the balancer runs outside of a pod:', 'apt-get install nftables'],
+    });
+    const direct = await tellServices(wellBut({ nftVersion }));
+    expect(direct.map(({ code }) => code)).not.toContain('balancer-lacks-nft');
+  });
 
   test('Cilium is told of where it replaces kube-proxy, and not beside it', async () => {
     const proxyMode = { value: 'none', seenIn: 'no chains of kube-proxy' } as const;

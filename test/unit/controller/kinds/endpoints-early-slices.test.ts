@@ -245,10 +245,7 @@ describe('slices go', () => {
   test.each<[string, Service[]]>([
     ['is gone', []],
     ['is of another type', [makeService('apps/web', { spec: { selector, type: 'ClusterIP' } })]],
-    [
-      'is being deleted',
-      [makeService('apps/web', { spec: { selector }, metadata: { deletionTimestamp: 'now' } })],
-    ],
+    ['is deleted', [makeService('apps/web', { spec: { selector }, metadata: { deletionTimestamp: 'now' } })]],
     ['selects no pod any more', [makeService('apps/web', { spec: { selector: { app: 'x' } } })]],
   ])('when their Service %s', (_, services) => {
     expect(decide([makePod('apps/p')], { services, slices })).toMatchObject(deletion);

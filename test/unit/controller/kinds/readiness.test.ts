@@ -167,10 +167,7 @@ describe('an address that is published, and that nobody holds', () => {
       `"reason":"NoAddress","message":"${lost}"`,
     ],
     'is looked at again when a seat has had time to move': [look(gone, 4000, [], ready), 'wait nodes 6000'],
-    'is well where two nodes hold it for a moment': [
-      look('SeveralSeatHolders', 60_000, [], ready),
-      'nothing',
-    ],
+    'is well where two hold it for a moment': [look('SeveralSeatHolders', 60_000, [], ready), 'nothing'],
     'is well where its VirtualIP does not say yet that a node holds it again': [
       look(gone, 60_000, ['pool/0'], ready),
       'nothing',
@@ -183,10 +180,7 @@ describe('an address that is published, and that nobody holds', () => {
       `${stays}; False NotAnnounced; ${noAddress}`,
       '10.0.9.10: node-1 holds the seat pool/0, and cannot hold the address: 10.0.9.10 is in no subnet."',
     ],
-    'is ready when a node has it again': [
-      look(gone, 60_000, ['pool/0'], told),
-      `${stays}; True Ready; later`,
-    ],
+    'is ready when one has it again': [look(gone, 60_000, ['pool/0'], told), `${stays}; True Ready; later`],
   });
 });
 

@@ -37,10 +37,7 @@ describe('a Service that is to have none', () => {
       { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] },
       'wait nodes 60000',
     ],
-    'loses its status then': [
-      { services, virtualIps: [leaving], reports },
-      'PATCH Service apps/a; ingress none',
-    ],
+    'loses it then': [{ services, virtualIps: [leaving], reports }, 'PATCH Service apps/a; ingress none'],
     'and last the finalizer': [
       { services: [makeService('apps/a', { metadata: deleted.metadata })], virtualIps: [leaving], reports },
       'PATCH Service apps/a; finalizers none; event Normal AddressReleased',

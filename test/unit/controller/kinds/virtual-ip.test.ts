@@ -215,13 +215,10 @@ describe('a VirtualIP', () => {
       ['10.0.9.12', 0, 2, ['stays']],
       ['fd00:9::12', 2, 2, ['stays']],
       ['fd00:9::12', 3, 2, ['stays']],
-    ])(
-      '%s goes from the seat %i to one of its family that lasts, or stays: %i, %j',
-      (ip, seat, count, to) => {
-        const [, next = 'stays'] = /"seat":(\d+)/.exec(JSON.stringify(look(ip, seat, count))) ?? [];
-        expect(to).toContain(next);
-      },
-    );
+    ])('%s goes from seat %i to one of its family that lasts, or stays: %i, %j', (ip, seat, count, to) => {
+      const [, next = 'stays'] = /"seat":(\d+)/.exec(JSON.stringify(look(ip, seat, count))) ?? [];
+      expect(to).toContain(next);
+    });
   });
 
   test('a Service that is gone leaves it, after the API has confirmed that', () => {
@@ -254,11 +251,7 @@ describe('a VirtualIP', () => {
   test.each([
     ['the node that holds its seat', 'node-1 holds finds', true],
     ['a node that may hold it, while another one does', 'node-1 holds, node-2 finds', false],
-    [
-      'two of them that had it, and find the one that has it now',
-      'node-1 holds, node-2 finds, node-3 finds',
-      false,
-    ],
+    ['two that had it, and find the one that has it', 'node-1 holds, node-2 finds, node-3 finds', false],
     ['two of them, while none holds it', 'node-2 finds, node-3 finds', true],
     ['all of them', 'node-1 holds finds, node-2 finds, node-3 finds', true],
     ['one of two that say they hold it', 'node-1 holds finds, node-2 holds', false],

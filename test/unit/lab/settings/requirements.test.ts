@@ -47,12 +47,7 @@ test.each<[string, typeof defaultOptions, Partial<HostFacts>, string]>([
     { groupControllers: ['cpu'] },
     'here are none for memory, pids: start this machine with',
   ],
-  [
-    'plugins for real nodes',
-    real,
-    without('/usr/lib/cni/bridge'),
-    'apt-get install containernetworking-plugins',
-  ],
+  ['plugins of CNI', real, without('/usr/lib/cni/bridge'), 'apt-get install containernetworking-plugins'],
   ['systemd for bare nodes', bare, without('/usr/lib/systemd/systemd'), 'apt-get install systemd'],
   [
     'free inotify instances for real nodes',

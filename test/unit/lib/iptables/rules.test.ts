@@ -283,12 +283,7 @@ const hidden = '-d 10.0.0.50/32 -p tcp -m comment --comment "vipnat:a" -j VIPNAT
 /** Whether it means the same, and whether it does where the tool hides ports. */
 test.each([
   ['its probability as the tool rounds it', [true, true], rendered, printed],
-  [
-    'the length of one address',
-    [true, true],
-    '-d fd00::50 -p tcp -j VIPNAT',
-    '-d fd00::50/128 -p tcp -j VIPNAT',
-  ],
+  ['its prefix length', [true, true], '-d fd00::50 -p tcp -j VIPNAT', '-d fd00::50/128 -p tcp -j VIPNAT'],
   ['another destination', [false, false], rendered, printed.replace('10.0.0.1', '10.0.0.9')],
   ['another probability', [false, false], rendered, printed.replace('0.33333333349', '0.33000000000')],
   ['no probability', [false, false], rendered, printed.replace(/-m statistic .* (?=-m tcp)/, '')],

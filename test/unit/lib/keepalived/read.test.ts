@@ -61,13 +61,10 @@ describe('the process that a pid file names', () => {
     expect(await findRunning(place())).toBeNull();
   });
 
-  test.each(['', 'x', '-1', '0', '1 2', '99999999999', null])(
-    'is none where the file says %j',
-    async (text) => {
-      if (text !== null) writePid(text);
-      expect(await findRunning(place())).toBeNull();
-    },
-  );
+  test.each(['', 'x', '-1', '0', '1 2', '99999999999', null])('is none where it says %j', async (text) => {
+    if (text !== null) writePid(text);
+    expect(await findRunning(place())).toBeNull();
+  });
 });
 
 // As keepalived 2.2.7 did with each when the file became 1: of the file, the other instance, this one, and its group.

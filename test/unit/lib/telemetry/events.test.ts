@@ -107,19 +107,16 @@ describe('the API that is away', () => {
     );
   });
 
-  test.each(['page', 'another kind', 'unauthorized'] as const)(
-    '(%s) is none that answers',
-    async (manner) => {
-      turn((server) => (server.manner = manner));
-      writer.record('ApiserverDead', 'm2 is dead');
-      await passPause(1);
-      await eventually('it is tried again', () => linesOf('debug').length === 2);
-      turn((server) => (server.manner = 'well'));
-      await passPause(2);
-      await eventually('it is told', () => [...told(0), ...told(1)].length === 1);
-      expect(linesOf('info', 'warn', 'error')).toEqual([]);
-    },
-  );
+  test.each(['page', 'another kind', 'unauthorized'] as const)('(%s) is none to answer', async (manner) => {
+    turn((server) => (server.manner = manner));
+    writer.record('ApiserverDead', 'm2 is dead');
+    await passPause(1);
+    await eventually('it is tried again', () => linesOf('debug').length === 2);
+    turn((server) => (server.manner = 'well'));
+    await passPause(2);
+    await eventually('it is told', () => [...told(0), ...told(1)].length === 1);
+    expect(linesOf('info', 'warn', 'error')).toEqual([]);
+  });
 
   test('does not hold up an agent that ends', async () => {
     turn((server) => (server.manner = 'hanging'));
