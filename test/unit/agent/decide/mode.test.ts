@@ -71,17 +71,15 @@ test.each<[string, boolean, string, Case?]>([
   expect(judge(seen, more)).toBe(mayHold);
 });
 
-test.each([
-  ['ready', false],
-  ['warming', false],
-  ['drained', true],
-  ['refusing', true],
-  ['unheard', true],
-])('a drained node with the VIP, while the only other apiserver is %s: may it? %s', (other, mayHold) => {
-  expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
-  // Without the drain it may, whatever the other is like.
-  expect(judge(`drained ${other}`)).toBe(true);
-});
+const drainedBeside = { ready: false, warming: false, drained: true, refusing: true, unheard: true };
+test.each(Object.entries(drainedBeside))(
+  'a drained node with the VIP, while the only other apiserver is %s: may it? %s',
+  (other, mayHold) => {
+    expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
+    // Without the drain it may, whatever the other is like.
+    expect(judge(`drained ${other}`)).toBe(true);
+  },
+);
 
 test('of two VIPs one that is served is enough: all move together', () => {
   const health = new Map([

@@ -239,10 +239,7 @@ describe('the seats of a node', () => {
   });
 
   test('of 1,000 addresses that cannot be held, twenty are named to others', () => {
-    const names = Array.from(
-      { length: 1000 },
-      (_, index) => `10.1.${Math.floor(index / 250)}.${index % 250}`,
-    );
+    const names = Array.from({ length: 1000 }, (_, at) => `10.1.${Math.floor(at / 250)}.${at % 250}`);
     const virtualIps = names.map((one) => makeVirtualIp(one, 'default/0'));
     const { unheld } = plan([makePool('default', [seat(0, '10.0.9.10')])], ...virtualIps);
     expect(Object.keys(unheld)).toHaveLength(20);

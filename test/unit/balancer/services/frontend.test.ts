@@ -316,12 +316,7 @@ test.each([
 describe('weights', () => {
   const all = pods('n1/1 n1/2 n1/3');
   const weigh = (weights: readonly number[], endpoints: readonly EndpointWords[] = all, spec = {}) =>
-    balance(
-      endpoints,
-      spec,
-      {},
-      { weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])) },
-    );
+    balance(endpoints, spec, {}, { weights: new Map(weights.map((one, at) => [`10.244.1.${at + 1}`, one])) });
 
   test('go with the endpoints; who has none gets no connection, and drains', () => {
     const { port } = weigh([3, 0]);

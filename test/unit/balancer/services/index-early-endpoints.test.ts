@@ -121,10 +121,7 @@ function createSteps(): Steps {
     tell: (text) => sides.tell(...readSaid(text)),
     early: (text) => sides.tellEarly(...readSaid(text)),
     ...toChecks({
-      ready: (names) => [
-        sides.ready.toSorted(),
-        names.split(' ').flatMap((name) => nameToAddress[name] ?? []),
-      ],
+      ready: (names) => [sides.ready.toSorted(), names.split(' ').flatMap((one) => nameToAddress[one] ?? [])],
       awaited: (count) => [sides.endpoints.awaited.length, Number(count)],
       first: (word) => [sides.merged[0]?.endpoints?.[0]?.conditions, conditions[word as 'e']],
     }),

@@ -24,13 +24,10 @@ const noFiles: HostFacts['files'] = new Map(
 );
 
 /** A look at a host without a rule of vipnat's, in a cluster or not; it does not forward yet. */
-async function readHost(
-  captures: readonly string[] = [],
-  local: readonly string[] = [],
-): Promise<Assessment> {
+async function readHost(captures: readonly string[] = [], own: readonly string[] = []): Promise<Assessment> {
   const assessment = await lookOnce(restoreCaptures(captures), config);
   const { observation } = assessment;
-  const addresses = ['10.77.0.11', ...local].map(
+  const addresses = ['10.77.0.11', ...own].map(
     (address) => ({ family: 'ipv4', address, device: 'eth0' }) as const,
   );
   const missing = {

@@ -117,14 +117,8 @@ test('the network of a seat stays while the pool has it', () => {
 
 test('what another program has written into the status is mended', () => {
   const before = assign();
-  const [first] = before;
-  for (const parts of [
-    { index: 0 },
-    { index: -1 },
-    { anchor: '10.0.9.10' },
-    { vrid: 0 },
-    { vrid: first?.vrid ?? 0 },
-  ])
+  const vrid = before[0]?.vrid ?? 0;
+  for (const parts of [{ index: 0 }, { index: -1 }, { anchor: '10.0.9.10' }, { vrid: 0 }, { vrid }])
     expect(assign({ before: before.map((seat, at) => (at === 3 ? { ...seat, ...parts } : seat)) })).toEqual(
       before,
     );

@@ -85,7 +85,7 @@ describe('an AddressPool', () => {
   });
 
   test.each([
-    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
+    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15' } }, {}],
     ['that is refused', {}, { reuseAfter: 'soon' }],
   ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
     const seats = [makeSeat(0, '10.0.9.10', ['old-1', 'old-2'])];

@@ -203,10 +203,7 @@ describe('named target ports', () => {
       withPort('c', 8080, '10.1.0.3'),
     ];
     const slices = settle(pods, { services: [named] });
-    const read = ({ ports, endpoints }: EarlySlice) => [
-      ports,
-      endpoints?.map(({ addresses }) => addresses[0]),
-    ];
+    const read = ({ ports, endpoints }: EarlySlice) => [ports, endpoints?.map((one) => one.addresses[0])];
     expect(slices.map(read)).toEqual([
       [[{ name: 'http', protocol: 'TCP', port: 8080 }], ['10.1.0.1', '10.1.0.3']],
       [[{ name: 'http', protocol: 'TCP', port: 9090 }], ['10.1.0.2']],

@@ -27,12 +27,7 @@ test.each<[string, typeof defaultOptions, Partial<HostFacts>, string]>([
     without('keepalived', 'curl'),
     'not found: curl, keepalived. Install: apt-get install curl keepalived',
   ],
-  [
-    'memory',
-    defaultOptions,
-    { availableMegabytes: 900 },
-    'takes 2500 MB of memory, and 900 MB are available',
-  ],
+  ['RAM', defaultOptions, { availableMegabytes: 900 }, 'takes 2500 MB of memory, and 900 MB are available'],
   ['more memory for machines', ipvs, { availableMegabytes: 4000 }, 'a lab in ipvs mode takes 5000 MB'],
   ['user-mode Linux for machines', ipvs, without('linux.uml'), 'apt-get install user-mode-linux'],
   [

@@ -7,7 +7,7 @@ import { test, expect, describe } from '@jest/globals';
 import {
   type NetlinkMessage,
   type NetlinkQuestioner,
-  renderAttribute,
+  renderAttribute as attribute,
   readTableHandles,
 } from '../../../../lib/kernel/netlink.ts';
 
@@ -96,11 +96,7 @@ function answering(messages: readonly NetlinkMessage[]) {
 function table(family: number, name: string, handle: bigint): NetlinkMessage {
   const number = Buffer.alloc(8);
   number.writeBigUInt64BE(handle);
-  const parts = [
-    renderAttribute(1, Buffer.from(`${name}\0`)),
-    renderAttribute(2, Buffer.alloc(4)),
-    renderAttribute(4, number),
-  ];
+  const parts = [attribute(1, Buffer.from(`${name}\0`)), attribute(2, Buffer.alloc(4)), attribute(4, number)];
   return {
     type: 0x0a00,
     flags: 0,
@@ -120,7 +116,7 @@ function start(generations: readonly number[]): NetlinkQuestioner {
       const id = Buffer.alloc(4);
       id.writeUInt32BE(generations[Math.min(asked, generations.length - 1)] ?? 0);
       asked += 1;
-      const data = Buffer.concat([Buffer.alloc(4), renderAttribute(NFTA_GEN_ID, id)]);
+      const data = Buffer.concat([Buffer.alloc(4), attribute(NFTA_GEN_ID, id)]);
       return Promise.resolve([{ type: 0x0a0f, flags: 0, sequence: 1, data }]);
     },
   };
