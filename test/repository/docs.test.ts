@@ -55,9 +55,7 @@ describe('docs/configuration.md', () => {
   });
 
   test('names every choice of an option in its row', () => {
-    const meanings = new Map(
-      readTable(configuration).map(([, , key, , meaning = '']) => [unquote(key), meaning]),
-    );
+    const meanings = new Map(readTable(configuration).map(([, , key, , text = '']) => [unquote(key), text]));
     for (const name of optionNames) {
       const named = [...(meanings.get(name) ?? '').matchAll(/`([^`]+)`/g)].map(([, word]) => word);
       expect(named).toEqual(expect.arrayContaining([...listChoices(name)]));

@@ -96,9 +96,7 @@ describe('vipnat device conformance', () => {
     expect(await run('conformance', words)).toEqual({
       exitCode: 1,
       stdout: '',
-      stderr: expect.stringMatching(
-        /^vipnat: \[DEVICE_IN_USE\] .*vipnat-conformance\/web.*--remove-leftovers\n$/,
-      ),
+      stderr: expect.stringMatching(/^vipnat: \[DEVICE_IN_USE\] .*conformance\/web.*--remove-leftovers\n$/),
     });
     expect(Object.keys(example.readDevice())).toHaveLength(1);
     expect(await run('conformance', [...words, '--remove-leftovers'])).toMatchObject({ exitCode: 0 });
@@ -200,9 +198,7 @@ describe('vipnat device', () => {
     const alteon = writeDevice(['cluster: prod', 'units: ["https://127.0.0.1:1"]']);
     const { exitCode, stderr } = await run('plan', ['--device', alteon, ...words]);
     expect(exitCode).toBe(1);
-    expect(stderr).toMatch(
-      /^vipnat: \[DEVICE_FAILED\] the device edge refused: an Alteon cannot have it: port 65535/,
-    );
+    expect(stderr).toMatch(/^vipnat: \[DEVICE_FAILED\] .* refused: an Alteon cannot have it: port 65535/);
   });
 });
 

@@ -62,9 +62,7 @@ function start(...options: ConstructorParameters<typeof Bench>): Steps {
       /** `has depth 1, working 2` */
       has: (text) => {
         const figures = text.split(', ').map((figure) => figure.split(' '));
-        const wanted = Object.fromEntries(
-          figures.map(([name = '', figure]) => [name, Number(figure)] as const),
-        );
+        const wanted = Object.fromEntries(figures.map(([name = '', one]) => [name, Number(one)] as const));
         return [queue.statistics, expect.objectContaining(wanted)];
       },
       rests: () => [clock.pending, 0],

@@ -1,6 +1,6 @@
 import { local, second, third, Monitored } from './monitored.ts';
 import { countMost } from '../../../support/fakes/sent-log.ts';
-import { expect, describe, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { type Behaviour, FakeApiservers } from '../../../support/fakes/apiserver.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import type { Clock } from '../../../../lib/clock.ts';
@@ -26,25 +26,6 @@ function expectWithinLimits({ sent }: Monitored): void {
     expect([kind, Math.max(...counts, most)]).toEqual([kind, most]);
   }
 }
-
-describe('an apiserver is asked once a second, and once more when another one turns bad (I13), where all', () => {
-  test.each<[string, Behaviour]>([
-    ['have a certificate of a wrong CA', 'failing'],
-    ['answer 429 or 500 at once', 'ailing'],
-    ['answer a question after 2 s', 'slow'],
-    ['never answer a question', 'frozen'],
-    ['close the connection after each answer', 'curt'],
-    ['close the connection before an answer', 'hanging up'],
-    ['drop new connections', 'clogged'],
-  ])('%s', async (_what, behaviour) => {
-    const world = await Monitored.start();
-    world.sent.clear();
-    for (const endpoint of all) world.apiservers.set(endpoint, behaviour);
-    await world.clock.advance(minuteMs);
-    expectWithinLimits(world);
-    for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeLessThanOrEqual(60 + 3);
-  });
-});
 
 test('who fails all the time costs the others one question, not one for each answer', async () => {
   const world = await Monitored.start();
@@ -103,20 +84,6 @@ test.each<[Behaviour, Behaviour, number[], forMs?: number]>([
     }
     expectWithinLimits(world);
   }
-});
-
-test.each([1, 40, 300])('a list that flaps each %i ms begins no limits anew (I13)', async (flapMs) => {
-  const world = await Monitored.start();
-  world.sent.clear();
-  for (let flap = 0; flap < 10_000 / flapMs; flap += 1) {
-    world.watch([local]);
-    await world.clock.advance(flapMs);
-    world.watch(all);
-    await world.clock.advance(flapMs);
-  }
-  expectWithinLimits(world);
-  // Nor does anybody go without.
-  for (const endpoint of all) expect(world.sent.to(endpoint).questions.length).toBeGreaterThan(9);
 });
 
 test('nothing of the limits is kept for those who have been gone for a while', async () => {

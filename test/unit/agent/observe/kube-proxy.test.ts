@@ -160,9 +160,7 @@ describe('decideProxyMode', () => {
   const hook = 'nat PREROUTING jumps to KUBE-SERVICES';
   const flushed = { ...withoutEndpoints, isHooked: false };
   const forEach = (values: readonly string[], toRow: (value: string) => [string, Evidence, string]) =>
-    Object.fromEntries(
-      values.map(toRow).map(([title, evidence, mode]) => [title, [evidence, mode] as const]),
-    );
+    Object.fromEntries(values.map(toRow).map(([name, evidence, mode]) => [name, [evidence, mode] as const]));
 
   test.each(
     Object.entries<readonly [Evidence, string]>({

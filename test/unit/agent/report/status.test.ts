@@ -214,9 +214,7 @@ drift       none
     const endpoints = three.map(toEndpoint);
     const readReason = async (captures?: string[]) =>
       (await lookOnce(createHost(captures), { ...ordinaryConfig, endpoints })).decisions[0]?.reason;
-    expect(await readReason([])).toMatch(
-      /^this host runs no kube-proxy \(.*\); apiservers from --endpoints$/,
-    );
+    expect(await readReason([])).toMatch(/^this host runs no kube-proxy \(.*; apiservers from --endpoints$/);
     expect(await readReason()).not.toContain('--endpoints');
   });
 

@@ -114,9 +114,7 @@ describe('the seats of a node', () => {
       makePool('other', [seat(1, '192.0.2.10')]),
     ]);
     expect(found.seats.map(({ name }) => name)).toEqual(['other/1']);
-    expect(found.problems).toEqual([
-      expect.stringContaining(`this node does not hold seat default/0: ${problem}`),
-    ]);
+    expect(found.problems).toEqual([expect.stringContaining(`does not hold seat default/0: ${problem}`)]);
     // A seat that names sixteen others may name this node later.
     const others = Array.from({ length: 16 }, (_, at) => `other-${at}`);
     const look = (count: number) =>

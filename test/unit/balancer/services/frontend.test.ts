@@ -237,11 +237,7 @@ describe('how connections are spread', () => {
     const loadBalancerSourceRanges = ['010.0.0.0/8', '10.0.0.0/8', '10.0.0.0/33'];
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges })).toMatchObject({
       port: { sources: ['10.0.0.0/8'] },
-      remarks: [
-        expect.stringContaining(
-          'default/web has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8',
-        ),
-      ],
+      remarks: [expect.stringContaining('has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8')],
     });
     const many = Array.from({ length: 2001 }, (_, at) => `10.${at >> 8}.${at & 255}.0/24`);
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges: many })).toMatchObject({

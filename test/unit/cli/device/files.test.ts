@@ -45,7 +45,7 @@ describe('a description', () => {
     [`${head}spec: { cluster: Prod_1, units: [a] }`, /spec\.cluster is not a name of at most 40/],
     [`${head}spec: { cluster: prod }`, /spec\.units is missing, or not a list/],
     [`${head}spec: { cluster: prod, units: [a, b, c] }`, /spec\.units is not a list of one unit, or/],
-    [`${head}spec: { cluster: prod, units: [a], addresses: [10.300] }`, /spec\.addresses\.0 is not a range/],
+    [`${head}spec: { cluster: prod, units: [a], addresses: [10.x] }`, /spec\.addresses\.0 is not a range/],
     [`${head}spec: { cluster: prod, unit: [a] }`, /spec\.unit is not a field\. Did you mean units\?/],
     [
       `${head}spec: { cluster: prod, units: [a], options: { vrid: 61 } }`,

@@ -273,9 +273,7 @@ describe('a host of a cluster', () => {
     expect(levelsOf((await meet(changes)).troubles)).toContain('certificate-lacks-vip warn');
     const { troubles } = await meet({ ...changes, files: atVip });
     expect(levelsOf(troubles)).toContain('certificate-lacks-vip fail');
-    expect(JSON.stringify(troubles)).toContain(
-      '{ kubeadm init phase certs apiserver --apiserver-cert-extra-sans=',
-    );
+    expect(JSON.stringify(troubles)).toContain('phase certs apiserver --apiserver-cert-extra-sans=');
   });
 });
 

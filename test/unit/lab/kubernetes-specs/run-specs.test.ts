@@ -44,8 +44,6 @@ test('without a report the end of what the program printed says why', () => {
   const folder = new TemporaryFolder('specs');
   const log = join(folder.path, 'log');
   writeFileSync(log, 'unknown flag');
-  expect(() => readReport(join(folder.path, 'none'), log)).toThrow(
-    'the specs wrote no report:\nunknown flag',
-  );
+  expect(() => readReport(join(folder.path, 'none'), log)).toThrow('specs wrote no report:\nunknown flag');
   folder.remove();
 });

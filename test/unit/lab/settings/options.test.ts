@@ -9,16 +9,12 @@ describe('what kind of lab is asked for', () => {
 
   test('in ipvs mode nodes have kernels of their own, with legacy NAT', () => {
     expect(parseOptions({ proxyMode: 'ipvs' })).toMatchObject({ proxyMode: 'ipvs', iptables: 'legacy' });
-    expect(() => parseOptions({ proxyMode: 'ipvs', iptables: 'nft' })).toThrow(
-      /--iptables nft: in ipvs mode/,
-    );
+    expect(() => parseOptions({ proxyMode: 'ipvs', iptables: 'nft' })).toThrow(/--iptables nft: in ipvs/);
   });
 
   test('real nodes share one kernel, which may have no IPVS', () => {
     expect(parseOptions({ nodes: true })).toEqual({ ...defaultOptions, hasNodes: true });
-    expect(() => parseOptions({ nodes: true, proxyMode: 'ipvs' })).toThrow(
-      /^--proxy-mode ipvs: .* Leave out --nodes/,
-    );
+    expect(() => parseOptions({ nodes: true, proxyMode: 'ipvs' })).toThrow(/^--proxy-mode ipvs: .* --nodes/);
   });
 
   test.each([

@@ -79,9 +79,7 @@ describe('a write', () => {
     const answer = await write('POST');
     expect(answer).toMatchObject({ outcome, version: null });
     expect(answer.detail).toMatch(
-      new RegExp(
-        `^writing it at 127\\.0\\.0\\.1:${api.port} is answered with ${code}: leases cannot be written`,
-      ),
+      new RegExp(`^writing it at 127\\.0\\.0\\.1:${api.port} is answered with ${code}: leases cannot`),
     );
   });
 

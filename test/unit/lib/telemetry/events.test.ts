@@ -167,9 +167,7 @@ test('what the API will never take is left out, and the next is told', async () 
   await eventually('the next is told', () => told().length === 2);
   expect(told()[1]).toBe('ApiserverDead m4 is dead x1');
   expect(linesOf('debug')).toEqual([
-    expect.stringMatching(
-      /^vipnat left out an event: writing an event at \S+ is answered with 422: .* denied$/,
-    ),
+    expect.stringMatching(/^vipnat left out an event: .* is answered with 422: .* denied$/),
   ]);
 });
 
