@@ -19,9 +19,8 @@ describe("the chart's", () => {
     const { properties = {}, additionalProperties } = schema.properties?.['options'] ?? {};
     expect(Object.keys(properties)).toEqual(optionNames.filter((one) => one !== 'vip' && one !== 'nodeName'));
     expect(additionalProperties).toBe(false);
-    for (const name of optionNames.filter((one) => listChoices(one).length > 0)) {
+    for (const name of optionNames.filter((one) => listChoices(one).length > 0))
       expect([name, properties[name]?.enum]).toEqual([name, listChoices(name)]);
-    }
   });
 
   test('schema knows every value, and no other but those that Helm adds', () => {

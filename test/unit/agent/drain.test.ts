@@ -247,7 +247,6 @@ function createHost(): Steps {
       ports: (text) => [drain.ports?.join(' '), text],
       reads: (count) => [drain.reads, Number(count)],
       written: (count) => [drain.written.length, Number(count)],
-      /** What the agent says of the drain. */
       check: (what) => [
         world().agent.checkDrain(),
         {

@@ -26,7 +26,6 @@ async function start(isHolder: boolean): Promise<RunningAgent> {
   return world;
 }
 
-/** What was said of who holds it. */
 const said = ({ logger }: RunningAgent) =>
   logger.lines
     .map(({ message }) => message)

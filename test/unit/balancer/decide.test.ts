@@ -50,7 +50,6 @@ function createHost(): Steps {
     ...toChecks({
       moved: (text) => [[...(found?.moved ?? [])].toSorted(), split(text)],
       local: (text) => [[...(found?.local ?? [])], split(text)],
-      /** The same object as before. */
       same: () => [found?.local === before, true],
       links: (what) => [found?.areLinksOther, what === 'other'],
       uplinks: (what) => [found?.uplinks, what === 'none' ? [] : null],

@@ -42,9 +42,7 @@ describe('dist/, taken away from its checkout', () => {
 
   test('prints manifests/', () => {
     expect(run(['manifest', 'daemonset', '--vip', '10.0.0.50'])).toEqual({
-      status: 0,
-      stdout: readFileSync('manifests/daemonset.yaml', 'utf8'),
-      stderr: '',
+      ...{ status: 0, stdout: readFileSync('manifests/daemonset.yaml', 'utf8'), stderr: '' },
     });
   });
 
@@ -107,9 +105,7 @@ function runPipe(line: string) {
     'bash',
     ['--norc', '-c', `${program}; ${line}; echo "\${PIPESTATUS[@]}"`],
     {
-      encoding: 'utf8',
-      env: { PATH: process.env['PATH'] },
-      timeout: 120_000,
+      ...{ encoding: 'utf8', env: { PATH: process.env['PATH'] }, timeout: 120_000 },
     },
   );
   return { statuses: stdout.trim().split('\n').at(-1), stderr };

@@ -41,9 +41,8 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
   const codeToLevel = new Map(told.map(({ code, level }) => [code, level]));
   expect(codeToLevel.get('forwarding-off')).toBe('fail');
   expect(codeToLevel.get('no-apiserver-known')).toBe('fail');
-  for (const code of ['apiserver-down', 'certificate-lacks-vip', 'certificate-expires', 'clock-off']) {
+  for (const code of ['apiserver-down', 'certificate-lacks-vip', 'certificate-expires', 'clock-off'])
     expect([code, codeToLevel.get(code)]).toEqual([code, 'skipped']);
-  }
 });
 
 test('rules of a vipnat that is not installed are not told to be right', async () => {
@@ -141,9 +140,7 @@ describe('a track file that says 1', () => {
     const [dropped] = told.filter(({ code }) => code === 'track-file-dropped');
     expect(dropped).toMatchObject({
       remedy: [
-        'mkdir -p /run/vipnat/keepalived',
-        'echo 0 > /run/vipnat/keepalived/serving',
-        'kill -HUP 7',
+        ...['mkdir -p /run/vipnat/keepalived', 'echo 0 > /run/vipnat/keepalived/serving', 'kill -HUP 7'],
         ...bootLines,
       ],
     });

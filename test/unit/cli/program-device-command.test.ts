@@ -71,10 +71,7 @@ describe('vipnat device conformance', () => {
     const { exitCode, stdout } = await run('conformance', [...words, '--driver', wrong]);
     expect(exitCode).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject({
-      version: 1,
-      device: 'edge',
-      driver: wrong,
-      capabilities: { udp: true, drain: false },
+      ...{ version: 1, device: 'edge', driver: wrong, capabilities: { udp: true, drain: false } },
       results: [
         {
           name: 'remove-unknown',
@@ -146,9 +143,7 @@ describe('vipnat device', () => {
     expect(balancers).toHaveLength(1);
     writeFileSync(web(), JSON.stringify(balancers[0]));
     expect(await run('plan', ['--balancer', web()])).toEqual({
-      exitCode: 0,
-      stdout: 'Nothing to change.\n',
-      stderr: '',
+      ...{ exitCode: 0, stdout: 'Nothing to change.\n', stderr: '' },
     });
   });
 

@@ -50,9 +50,7 @@ describe('the program', () => {
     expect((await runHere(['check', '--config', '/nonexistent/b.yaml'], environment)).stderr).toBe(
       'vipnat: [CONFIG_INVALID] --config /nonexistent/b.yaml cannot be read: there is no such file\n',
     );
-    expect((await runHere(['check'], { VIPNAT_CONFIG: '' })).stderr).toMatch(
-      /^vipnat: \S+ no virtual IP given/,
-    );
+    expect((await runHere(['check'], { VIPNAT_CONFIG: '' })).stderr).toMatch(/ no virtual IP given/);
   });
 
   test.each<[string, readonly string[], Environment]>([

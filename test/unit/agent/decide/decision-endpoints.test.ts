@@ -15,12 +15,8 @@ const remedy = "Set --advertise-address of each kube-apiserver to its own host's
 const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
-  family: 'ipv4',
-  api: null,
-  kubeProxy: seen,
-  configured: [second],
-  remembered: { value: [third], seenIn: 'memory' },
-  previousEndpoints: [],
+  ...{ family: 'ipv4', api: null, kubeProxy: seen, configured: [second] },
+  ...{ remembered: { value: [third], seenIn: 'memory' }, previousEndpoints: [] },
   installed: [toEndpoint('10.0.0.14:6443')],
   vips: [vip],
   addresses: [],

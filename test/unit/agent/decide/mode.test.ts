@@ -72,14 +72,11 @@ test.each<[string, boolean, string, Case?]>([
 });
 
 const drainedBeside = { ready: false, warming: false, drained: true, refusing: true, unheard: true };
-test.each(Object.entries(drainedBeside))(
-  'a drained node with the VIP, while the only other apiserver is %s: may it? %s',
-  (other, mayHold) => {
-    expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
-    // Without the drain it may, whatever the other is like.
-    expect(judge(`drained ${other}`)).toBe(true);
-  },
-);
+test.each(Object.entries(drainedBeside))('a drained one beside one that is %s may: %s', (other, mayHold) => {
+  expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
+  // Without the drain it may, whatever the other is like.
+  expect(judge(`drained ${other}`)).toBe(true);
+});
 
 test('of two VIPs one that is served is enough: all move together', () => {
   const health = new Map([
@@ -105,9 +102,8 @@ test('whatever the facts, decide() is the first row of the table that holds, alw
     const { row, outcome } = lookUp(facts);
     rowToCount.set(row, (rowToCount.get(row) ?? 0) + 1);
     const complaint = findComplaint(facts, outcome);
-    if (complaint !== null) {
+    if (complaint !== null)
       throw new Error(`${complaint}; the row is: ${row.when}: ${JSON.stringify(facts)}`);
-    }
   }
   expect(count).toBe(1_393_920);
   expect([...rowToCount].filter(([, times]) => times === 0)).toEqual([]);
@@ -132,9 +128,8 @@ function findFault(facts: VipFacts, decision: Decision): string | null {
   if (reason === '') return 'has no reason';
   if (mode === 'cluster-ip' && clusterIp === null) return 'has no ClusterIP to go to';
   // A jump into a chain that kube-proxy wants gone, or that is not there, would pin it.
-  if (mode === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null)) {
+  if (mode === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null))
     return 'pins a chain (I11)';
-  }
   const again = decide(facts);
   const isSame = again.reason === reason && toOutcome(again).backends === toOutcome(decision).backends;
   return isSame ? null : 'is another one the second time (I3)';

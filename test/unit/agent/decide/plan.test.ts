@@ -134,9 +134,8 @@ describe('plan', () => {
       'ipv4 legacy',
       'ipv6 legacy',
     ]);
-    for (const { input } of transactions) {
+    for (const { input } of transactions)
       expect(input.match(/^(\*\w+|COMMIT)$/gm)).toEqual(['*filter', 'COMMIT', '*nat', 'COMMIT']);
-    }
   });
 
   test('writes the wanted backend before it clears the other one, where a table without changes is left out', () => {

@@ -70,7 +70,6 @@ class Kubeconfig {
   readonly clock = new FakeClock();
   access: Pick<ApiAccess, 'serverName' | 'tls' | 'headers'> = withToken('one');
 
-  /** A connection to one apiserver. */
   hold({ endpoint }: Answering, onClose = (): void => undefined): HeldConnection {
     const { access } = this;
     const defaults = { origin: '/etc/kubeconfig', host: access.serverName, port: 6443, isInCluster: false };
@@ -132,8 +131,7 @@ test('a client certificate is shown in the handshake, and a new one in a new han
   await kubeconfig.replace(withCertificate(nextClient));
   outcomes.push(await held.ask(limitMs));
   expect(outcomes).toEqual([{ kind: 'ready' }, shutdown, shutdown]);
-  expect(new Set(secretive.came).size).toBe(3);
-  expect(secretive.connections).toBe(3);
+  expect([new Set(secretive.came).size, secretive.connections]).toEqual([3, 3]);
 });
 
 const distrusted: unknown = expect.objectContaining({ kind: 'failing', cause: 'distrust' });
@@ -186,7 +184,6 @@ test('credentials that are refused are not sent again, until others are there', 
   expect(secretive.came).toEqual(['', 'Bearer one', '', '', 'Bearer two']);
 });
 
-/** A connection, and what was heard on it. */
 interface Heard {
   readonly connection: PingConnection;
   readonly isAnswer: boolean[];

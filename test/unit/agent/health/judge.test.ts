@@ -145,7 +145,7 @@ test.each(['slow', 'frozen', 'ailing'])('others that are or were %s are no witne
 });
 
 test.each([2600, 5000, 8000])(
-  'when all are frozen for %i ms and go on one after the other, who is first is no witness of a freeze',
+  'when all were frozen for %i ms, who goes on first is no witness',
   async (ms) => {
     const { changes } = await play(
       `m1 frozen; wait 300; m2 frozen; wait 300; m3 frozen; wait ${ms + 300}; m2 healthy; wait 900;` +

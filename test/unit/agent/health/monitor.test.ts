@@ -110,9 +110,7 @@ test('no timer is set into the past, though time passes between two looks at the
   const apiservers = new FakeApiservers(clock);
   for (const endpoint of all) apiservers.set(endpoint, 'clogged');
   const monitor = new HealthMonitor({
-    apiserver: apiservers,
-    clock: moving,
-    settings: { intervalMs: 250, timeoutMs: 250 },
+    ...{ apiserver: apiservers, clock: moving, settings: { intervalMs: 250, timeoutMs: 250 } },
     onChange: () => undefined,
   });
   monitor.watch({ endpoints: all.map(toEndpoint), localAddresses: new Set() });
@@ -168,16 +166,13 @@ test.each([
   ['ailing', 'ready', 'warming', [1600, 1100]],
   ['frozen', 'ready', 'warming', [1600, 1600]],
   ['slow', 'ready', 'warming', [1600, 1600]],
-] as const)(
-  'one that is %s is %s, or %s where rules leave it out, within so many ms: %j',
-  async (behaviour, state, leftOut, mostMs) => {
-    const [found, without] = [await probe(behaviour), await probe(behaviour, undefined, [local, second])];
-    expect(found.states).toEqual(['ready', 'ready', state]);
-    expect(without.states).toEqual(['ready', 'ready', leftOut]);
-    expect(found.tookMs).toBeLessThanOrEqual(mostMs[0]);
-    expect(without.tookMs).toBeLessThanOrEqual(mostMs[1]);
-  },
-);
+] as const)('one that is %s is %s, or %s if left out: %j', async (behaviour, state, leftOut, mostMs) => {
+  const [found, without] = [await probe(behaviour), await probe(behaviour, undefined, [local, second])];
+  expect(found.states).toEqual(['ready', 'ready', state]);
+  expect(without.states).toEqual(['ready', 'ready', leftOut]);
+  expect(found.tookMs).toBeLessThanOrEqual(mostMs[0]);
+  expect(without.tookMs).toBeLessThanOrEqual(mostMs[1]);
+});
 
 test('with no apiserver to probe it answers at once', async () => {
   expect((await probe('healthy', [])).tookMs).toBeLessThanOrEqual(1);

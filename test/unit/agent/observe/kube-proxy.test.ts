@@ -144,11 +144,7 @@ type Evidence = Partial<ProxyModeEvidence>;
 
 const decide = (result: Evidence) =>
   decideProxyMode({
-    asked: null,
-    configured: 'auto',
-    iptables: [],
-    hasIpvsServer: false,
-    hasNftEntryRule: false,
+    ...{ asked: null, configured: 'auto', iptables: [], hasIpvsServer: false, hasNftEntryRule: false },
     ...result,
   });
 
@@ -180,10 +176,7 @@ describe('decideProxyMode', () => {
         `iptables: ${edge}`,
       ]),
       'a hooked edge beats what ipvs and nftables mode left behind': [everything, `iptables: ${edge}`],
-      'an edge that no packet reaches loses to a live nftables one': [
-        { iptables: [unhooked], hasNftEntryRule: true },
-        `nftables: ${table}`,
-      ],
+      'an idle edge loses to nft': [{ iptables: [unhooked], hasNftEntryRule: true }, `nftables: ${table}`],
       'an edge that no packet reaches loses to a live virtual server': [
         { iptables: [unhooked, ipvs], hasIpvsServer: true },
         'ipvs: /proc/net/ip_vs',
@@ -197,10 +190,7 @@ describe('decideProxyMode', () => {
         { hasIpvsServer: true },
         'none: no trace of kube-proxy',
       ],
-      'without rules for the service the hooked chains tell iptables': [
-        { iptables: [withoutEndpoints] },
-        `iptables: ${hook}`,
-      ],
+      'without rules hooked chains tell iptables': [{ iptables: [withoutEndpoints] }, `iptables: ${hook}`],
       'without rules for the service the hooked chains tell ipvs': [{ iptables: [ipvs] }, `ipvs: ${hook}`],
       'chains without rules are a kube-proxy whose tables somebody flushed': [
         { iptables: [flushed] },

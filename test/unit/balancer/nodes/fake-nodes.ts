@@ -92,7 +92,6 @@ export class FakeNodes {
     return [...this.health.outages.out].sort();
   }
 
-  /** Those whose open connections are lost, sorted. */
   get lost(): readonly string[] {
     return [...this.health.outages.lost].sort();
   }

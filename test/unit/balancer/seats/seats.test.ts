@@ -51,10 +51,7 @@ class FakeHost {
 
   constructor() {
     this.seats = new Seats({
-      node: 'w1',
-      files,
-      clock: this.clock,
-      logger: this.logger,
+      ...{ node: 'w1', files, clock: this.clock, logger: this.logger },
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
       reload: () => {

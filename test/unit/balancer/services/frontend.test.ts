@@ -53,9 +53,7 @@ function balance(
 
 /** A ready endpoint of a node, unless its conditions say otherwise. */
 const on = (nodeName: string, address: string, conditions = {}) => ({
-  addresses: [address],
-  nodeName,
-  conditions: { ready: true, ...conditions },
+  ...{ addresses: [address], nodeName, conditions: { ready: true, ...conditions } },
 });
 /** The conditions of one that ends, and still serves. */
 const last = { ready: false, serving: true, terminating: true };
@@ -201,9 +199,8 @@ describe('an endpoint that would lead back here', () => {
 
   test("is not one at an address of this node, which is served as on every other node, whoever's it is", () => {
     const byHand = { addresses: ['10.77.0.11'], conditions: { ready: true } };
-    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')]) {
+    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')])
       expect(balance([endpoint])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
-    }
   });
 });
 

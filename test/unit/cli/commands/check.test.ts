@@ -19,7 +19,6 @@ const checked: Omit<CheckFindings, 'assessment'> = {
   ...{ unread: [], drops: [], config: { sysctls: 'set' }, agent: null },
   flags: '--vip=10.0.0.50:6443',
 };
-/** Without Services. */
 const services = { host: noServices.host, drift: [], commands: null, unread: [] };
 const capture = 'iptables-nft-save.three-endpoints.txt';
 
@@ -32,9 +31,7 @@ test('check as JSON names every difference, and what it means for people', async
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\n-F ${chain}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
   expect(JSON.parse(formatCheckJson({ ...checked, assessment, services }, 'master-1'))).toMatchObject({
-    version: 1,
-    node: 'master-1',
-    inSync: false,
+    ...{ version: 1, node: 'master-1', inSync: false },
     vips: [{ vip: '10.0.0.50:6443' }],
     drift: [
       {

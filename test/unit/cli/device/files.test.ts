@@ -27,9 +27,7 @@ describe('a description', () => {
     ].join('');
     const path = write(`kind: Secret\ndata: {}\n---\n${head}${spec}`);
     expect(await readDescription(path)).toEqual({
-      name: 'edge',
-      driver: 'alteon',
-      cluster: 'prod',
+      ...{ name: 'edge', driver: 'alteon', cluster: 'prod' },
       units: ['https://10.0.0.11', 'https://10.0.0.12'],
       addresses: [parseRange('10.0.9.0/30')],
       options: { partition: '2' },

@@ -176,15 +176,13 @@ test.each<[string, string, Partial<HostFacts>, string]>([
   expect(remedy.join('\n')).toContain(words);
 });
 
-describe('a unit that is not there is in no remedy:', () => {
-  test.each<[string, Partial<HostFacts>]>([
-    ['agent-not-running', { agent: null }],
-    ['agent-other-version', { agent: { version: '0.0.9', pid: 1, since: '' } }],
-    ['keepalived-not-running', { processes: { value: [apiserver] } }],
-  ])('%s', async (code, changes) => {
-    const commands = commandsIn(await remedyOf(code, { ...changes, units: new Set() }));
-    expect(commands.filter((line) => line.includes('systemctl'))).toEqual([]);
-  });
+test.each<[string, Partial<HostFacts>]>([
+  ['agent-not-running', { agent: null }],
+  ['agent-other-version', { agent: { version: '0.0.9', pid: 1, since: '' } }],
+  ['keepalived-not-running', { processes: { value: [apiserver] } }],
+])('a unit that is not there is in no remedy: %s', async (code, changes) => {
+  const commands = commandsIn(await remedyOf(code, { ...changes, units: new Set() }));
+  expect(commands.filter((line) => line.includes('systemctl'))).toEqual([]);
 });
 
 const proxy = makeProcess('kube-proxy', { arguments: ['kube-proxy', '--proxy-mode=ipvs'] });

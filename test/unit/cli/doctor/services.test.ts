@@ -130,9 +130,7 @@ test.each([
   ['it has ended', [0], 370.5, 'warn: the certificate of the webhook ended 5 d ago'],
 ])('what API servers trust of the webhook: %s', async (_, made, days, words) => {
   const start = Date.now();
-  const pairs = await Promise.all(
-    (made ?? []).map((day) => makePair('a.svc', new Date(start + day * dayMs))),
-  );
+  const pairs = await Promise.all((made ?? []).map((at) => makePair('a.svc', new Date(start + at * dayMs))));
   const text = pairs.map(({ certificate }) => certificate).join('');
   const webhook = { value: made && judgeTrusted(text, start + days * dayMs) };
   const told = (await tellServices(wellBut({ webhook }))).find(({ code }) => code === 'webhook-not-trusted');
@@ -215,16 +213,9 @@ describe('on a host with Services', () => {
     const reason = 'not asked: the Kubernetes API needs --kubeconfig';
     expect(await tellServices(wellHost)).toEqual(
       [
-        'pod-waits-for-gate',
-        'pool-off-network',
-        'pool-address-in-use',
-        'node-reports-service-address',
-        'service-without-class',
-        'webhook-not-trusted',
-        'device-not-ready',
-        'device-secret-missing',
-        'device-missing',
-        'device-finalizer-left',
+        ...['pod-waits-for-gate', 'pool-off-network', 'pool-address-in-use', 'node-reports-service-address'],
+        ...['service-without-class', 'webhook-not-trusted', 'device-not-ready', 'device-secret-missing'],
+        ...['device-missing', 'device-finalizer-left'],
       ].map((code) => ({ code, level: 'skipped', reason })),
     );
   });

@@ -35,10 +35,7 @@ describe('files for systemd', () => {
     expect(text).toMatch(/^ReadWritePaths=\/srv\/vipnat$/m);
     expect(text).toMatch(/^ProtectKernelTunables=yes$/m);
     expect(text.match(/^[df] \S+/gm)).toEqual([
-      'd /run/x/y',
-      'd /run/x/y/keepalived',
-      'f /run/x/y/keepalived/serving',
-      'd /srv/vipnat',
+      ...['d /run/x/y', 'd /run/x/y/keepalived', 'f /run/x/y/keepalived/serving', 'd /srv/vipnat'],
     ]);
   });
 

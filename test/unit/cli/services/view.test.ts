@@ -204,9 +204,7 @@ test('a pool that is gone has no seat for the address', () => {
 });
 
 const ready = (seconds: number) => ({
-  type: 'ContainersReady',
-  status: 'True',
-  lastTransitionTime: ago(seconds),
+  ...{ type: 'ContainersReady', status: 'True', lastTransitionTime: ago(seconds) },
 });
 
 /** A pod whose containers have been ready for so long; the second of its Service unless it has none. */

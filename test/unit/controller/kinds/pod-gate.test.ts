@@ -123,11 +123,7 @@ test.each<[string, Inventory, string]>([
     withService({ selector }, { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
     'NoService',
   ],
-  [
-    'opens where no container has the port',
-    withService({ selector, ports: [{ port: 80, targetPort: 'web' }] }),
-    'NoService',
-  ],
+  ['opens with no port', withService({ selector, ports: [{ port: 80, targetPort: 'web' }] }), 'NoService'],
   [
     'opens where the pod has no address of the family',
     {
@@ -136,11 +132,7 @@ test.each<[string, Inventory, string]>([
     },
     'NoService',
   ],
-  [
-    'waits while a VirtualIP is made again that somebody deleted',
-    { ...withService({ selector }, { status: published }), virtualIps: [] },
-    'wait',
-  ],
+  ['waits for a VirtualIP', { ...withService({ selector }, { status: published }), virtualIps: [] }, 'wait'],
 ])('a gate %s', (_, more, verdict) => {
   expect(judge(makePod('apps/p'), more)).toBe(verdict);
 });
@@ -181,11 +173,7 @@ describe('a gate waits', () => {
     ['has a gate of others', { spec: gates }, 'nothing'],
     ['has a gate that is open', are(contained, condition(gateType, 'True')), 'nothing'],
     ['is being deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, 'nothing'],
-    [
-      'has a gate of others that is open',
-      { spec: gates, ...are(contained, condition('a.example/warm', 'True')) },
-      'LBHealthy',
-    ],
+    ['has open gates', { spec: gates, ...are(contained, condition('a.example/warm', 'True')) }, 'LBHealthy'],
   ])('where the pod %s, in its own way', (_, parts, verdict) => {
     expect(judge(makePod('apps/p', parts), { reports: all })).toBe(verdict);
   });

@@ -83,9 +83,7 @@ const ports = [
   { port: 9999, protocol: 'SCTP', name: 'sigtran' },
 ];
 const ready = {
-  type: 'vipnat.io/AddressReady',
-  status: 'True',
-  reason: 'Ready',
+  ...{ type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' },
   message: '10.0.9.10: all nodes of the pool serve it.',
 };
 const seats = [makeSeat(0, address, ['node-1'])];

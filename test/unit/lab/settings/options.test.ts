@@ -21,10 +21,7 @@ describe('what kind of lab is asked for', () => {
     [{ name: '../x' }, '--name ../x: a name has'],
     [{ kubernetes: 'latest' }, '--kubernetes latest is no release. Example: --kubernetes 1.'],
     [{ proxyMode: 'ebpf' }, '--proxy-mode ebpf: there are iptables, ipvs, nftables, none'],
-    [
-      { proxyMode: 'none', iptables: 'legacy' },
-      '--iptables legacy: with --proxy-mode none there is no kube-proxy',
-    ],
+    [{ proxyMode: 'none', iptables: 'legacy' }, '--iptables legacy: with --proxy-mode none'],
     [{ ipFamily: 'both' }, '--ip-family both: there are ipv4, ipv6'],
   ])('%j is refused, by name', (given, message) => {
     expect(() => parseOptions(given)).toThrow(LabError);

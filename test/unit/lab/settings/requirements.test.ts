@@ -3,11 +3,8 @@ import { test, expect } from '@jest/globals';
 import { defaultOptions } from '../../../../tools/lab/settings/options.ts';
 
 const enough: HostFacts = {
-  isRoot: true,
-  availableMegabytes: 16_000,
-  machineMemoryMegabytes: 8000,
-  groupControllers: ['cpu', 'memory', 'pids'],
-  inotifyInstances: { allowed: 128, used: 10 },
+  ...{ isRoot: true, availableMegabytes: 16_000, machineMemoryMegabytes: 8000 },
+  ...{ groupControllers: ['cpu', 'memory', 'pids'], inotifyInstances: { allowed: 128, used: 10 } },
   isInPath: () => true,
 };
 
@@ -36,12 +33,7 @@ test.each<[string, typeof defaultOptions, Partial<HostFacts>, string]>([
     { machineMemoryMegabytes: 64 },
     'virtual machines keep 2500 MB in /dev/shm, which has room for 64 MB',
   ],
-  [
-    'control groups of version 1 for real nodes',
-    real,
-    { groupControllers: ['cpu'] },
-    'here are none for memory, pids: start this machine with',
-  ],
+  ['cgroups', real, { groupControllers: ['cpu'] }, 'here are none for memory, pids: start this machine with'],
   ['plugins of CNI', real, without('/usr/lib/cni/bridge'), 'apt-get install containernetworking-plugins'],
   ['systemd for bare nodes', bare, without('/usr/lib/systemd/systemd'), 'apt-get install systemd'],
   [

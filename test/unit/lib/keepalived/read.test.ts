@@ -41,15 +41,13 @@ describe('the process that a pid file names', () => {
     expect(running?.ageMs).toBeLessThan(60_000);
     if (running === null) throw new Error('it is not there');
     const heard = once(child.stdout, 'data');
-    expect(reloadRunning(running)).toBe(true);
-    expect(String(await heard)).toBe('read\n');
+    expect([reloadRunning(running), String(await heard)]).toEqual([true, 'read\n']);
     // The same process has the same start, whenever it is asked.
     expect((await findRunning(place()))?.startedMs).toBe(running.startedMs);
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
     await ended;
-    expect(await findRunning(place())).toBeNull();
-    expect(reloadRunning(running)).toBe(false);
+    expect([await findRunning(place()), reloadRunning(running)]).toEqual([null, false]);
   });
 
   test.each([

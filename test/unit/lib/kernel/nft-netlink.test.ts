@@ -61,10 +61,8 @@ test.each([
 
 describe('nft is needed', () => {
   test.each([
-    'type ipv4_addr . inet_proto . inet_service : verdict',
-    'type ipv4_addr; flags interval',
-    'type ifname : ipv4_addr',
-    '',
+    ...['type ipv4_addr . inet_proto . inet_service : verdict', 'type ipv4_addr; flags interval'],
+    ...['type ifname : ipv4_addr', ''],
   ])('for %s', (declaration) => {
     expect(renderElementChanges([slots, { ...slots, declaration }])).toBeNull();
   });
@@ -98,9 +96,7 @@ function table(family: number, name: string, handle: bigint): NetlinkMessage {
   number.writeBigUInt64BE(handle);
   const parts = [attribute(1, Buffer.from(`${name}\0`)), attribute(2, Buffer.alloc(4)), attribute(4, number)];
   return {
-    type: 0x0a00,
-    flags: 0,
-    sequence: 1,
+    ...{ type: 0x0a00, flags: 0, sequence: 1 },
     data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...parts]),
   };
 }

@@ -26,9 +26,7 @@ describe('parseIpvs', () => {
   test('reads what the kernel shows of a real kube-proxy', () => {
     const [service, web] = parseIpvs(three);
     expect(service).toMatchObject({
-      protocol: 'TCP',
-      address: { family: 'ipv4', address: '10.96.0.1', port: 443 },
-      scheduler: 'rr',
+      ...{ protocol: 'TCP', address: { family: 'ipv4', address: '10.96.0.1', port: 443 }, scheduler: 'rr' },
     });
     expect(service?.realServers.map(({ endpoint, weight }) => [formatEndpoint(endpoint), weight])).toEqual([
       ['10.77.0.13:6443', 1],
@@ -39,8 +37,7 @@ describe('parseIpvs', () => {
   });
 
   test('without a virtual server there is none', () => {
-    expect(parseIpvs('')).toEqual([]);
-    expect(parseIpvs(allKinds.split('\n').slice(0, 3).join('\n'))).toEqual([]);
+    expect([parseIpvs(''), parseIpvs(allKinds.split('\n').slice(0, 3).join('\n'))]).toEqual([[], []]);
   });
 
   test.each([

@@ -137,8 +137,7 @@ test('a server that is away, or answers nothing of use, is not the first to be a
   const peer = await KubeApi.start({ pair: certificates().serving('m1'), host: '127.0.0.2', port: api.port });
   client = createClient('127.0.0.1', '127.0.0.2');
   api.leases.refusal = 503;
-  expect((await write('POST')).outcome).toBe('unreachable');
-  expect((await write('POST')).outcome).toBe('taken');
+  expect([(await write('POST')).outcome, (await write('POST')).outcome]).toEqual(['unreachable', 'taken']);
   expect(peer.leases.find('one')).not.toBeNull();
   await peer.stop();
 });
