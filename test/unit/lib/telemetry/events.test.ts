@@ -52,12 +52,9 @@ function turn(change: (server: KubeApi) => void): void {
 describe('the API that answers', () => {
   test('is told of each event as it happens, and nothing is logged', async () => {
     writer.record('ApiserverDead', 'm2 is dead');
-    writer.record('ModeChosen', 'changes apiservers, now direct to m1');
+    writer.record('ModeChosen', 'changes apiservers, direct to m1');
     await eventually('both are told', () => told().length === 2);
-    expect(told()).toEqual([
-      'ApiserverDead m2 is dead x1',
-      'ModeChosen changes apiservers, now direct to m1 x1',
-    ]);
+    expect(told()).toEqual(['ApiserverDead m2 is dead x1', 'ModeChosen changes apiservers, direct to m1 x1']);
     expect(servers[0]?.events.all[0]).toMatchObject({
       type: 'Warning',
       regarding: { kind: 'Node', name: 'm1', uid: 'm1' },
