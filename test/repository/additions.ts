@@ -21,7 +21,6 @@ const insertAfter =
     return `${text.slice(0, end)}${added}${text.slice(end)}`;
   };
 
-/** Adds a row of a table, after the one whose first cell begins so. */
 const insertRowAfter =
   (cell: string, added: string): Edit =>
   (text) => {

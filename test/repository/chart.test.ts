@@ -17,13 +17,10 @@ const values = parse(read('values.yaml')) as Record<string, unknown>;
 describe("the chart's", () => {
   test('schema knows every option of vipnat but the virtual IPs and the name of each node, its choices too, and no other', () => {
     const { properties = {}, additionalProperties } = schema.properties?.['options'] ?? {};
-    expect(Object.keys(properties)).toEqual(
-      optionNames.filter((name) => name !== 'vip' && name !== 'nodeName'),
-    );
+    expect(Object.keys(properties)).toEqual(optionNames.filter((one) => one !== 'vip' && one !== 'nodeName'));
     expect(additionalProperties).toBe(false);
-    for (const name of optionNames.filter((one) => listChoices(one).length > 0)) {
+    for (const name of optionNames.filter((one) => listChoices(one).length > 0))
       expect([name, properties[name]?.enum]).toEqual([name, listChoices(name)]);
-    }
   });
 
   test('schema knows every value, and no other but those that Helm adds', () => {

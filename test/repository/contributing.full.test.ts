@@ -20,7 +20,6 @@ import { type Addition, additions, type Edit } from './additions.ts';
 /** Milliseconds: a machine with more to do needs several times as long as one at rest. */
 const limitMs = 300_000;
 
-/** The paragraph of CONTRIBUTING about an addition. */
 function readParagraph({ title }: Addition): string {
   const paragraphs = readSection('CONTRIBUTING.md', 'To add …').split('\n\n');
   return paragraphs.find((text) => text.startsWith(`**${title}.**`)) ?? '';
@@ -129,15 +128,13 @@ async function runComparisons(folder: string): Promise<string> {
   return (await run(folder, jest)) ?? '';
 }
 
-describe('CONTRIBUTING names for', () => {
-  test.each(additions)('$title the files that change, and no other', (addition) => {
-    const named = listNamed(addition);
-    const changed = Object.keys(addition.files);
-    const isNamed = (file: string) =>
-      named.some((one) => file === one || (one.endsWith('/') && dirname(file) === dirname(`${one}x`)));
-    expect(changed.filter((file) => !isNamed(file))).toEqual([]);
-    expect(named.filter((one) => !changed.some((file) => file.startsWith(one)))).toEqual([]);
-  });
+test.each(additions)('CONTRIBUTING names for $title the files that change, and no other', (addition) => {
+  const named = listNamed(addition);
+  const changed = Object.keys(addition.files);
+  const isNamed = (file: string) =>
+    named.some((one) => file === one || (one.endsWith('/') && dirname(file) === dirname(`${one}x`)));
+  expect(changed.filter((file) => !isNamed(file))).toEqual([]);
+  expect(named.filter((one) => !changed.some((file) => file.startsWith(one)))).toEqual([]);
 });
 
 describe('what CONTRIBUTING names', () => {

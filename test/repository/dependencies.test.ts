@@ -77,9 +77,8 @@ describe('the packages', () => {
       ...manifest.devDependencies,
       ...manifest.optionalDependencies,
     };
-    for (const [name, version] of Object.entries(wanted)) {
+    for (const [name, version] of Object.entries(wanted))
       expect({ name, version }).toEqual({ name, version: locked[`node_modules/${name}`]?.version });
-    }
   });
 
   test('have the pinned Node.js for each processor that images are built for, in one version', () => {
@@ -100,9 +99,8 @@ describe('the packages', () => {
   test('in dist/ have licenses that ask for nothing but their text, and are the locked ones', () => {
     expect(bundled.length).toBeGreaterThan(Object.keys(manifest.dependencies).length);
     const checksums = new Set(Object.values(locked).map(({ integrity }) => integrity));
-    for (const { name, license, integrity } of bundled) {
+    for (const { name, license, integrity } of bundled)
       expect([name, licenses.includes(license), checksums.has(integrity)]).toEqual([name, true, true]);
-    }
   });
 
   test('that are wanted are all in dist/, in files that are there', () => {

@@ -74,10 +74,7 @@ test.each([
   ['manifests/static-pod.yaml', /- (NET\S+)\s+- (\S+)\s+- (NET_RAW)/, '`$1`, `$2` and `$3`, in', [install]],
   ['tools/release/images/images.ts', /--format', '(oci)'/, 'Images of a release have none', [install]],
   ['cli/manifest/request.ts', /'t(\w+ capabilities instead of privileged)/, 'T$1', [`${chart}/README.md`]],
-] as [string, RegExp, string, string[]][])(
-  'documents say of %s what it says',
-  (source, form, sentence, paths) => {
-    const [found = `${source} says nothing`] = form.exec(readFileSync(source, 'utf8')) ?? [];
-    for (const path of paths) expect(readFileSync(path, 'utf8')).toContain(found.replace(form, sentence));
-  },
-);
+] as [string, RegExp, string, string[]][])('documents tell %s as it is', (source, form, sentence, paths) => {
+  const [found = `${source} says nothing`] = form.exec(readFileSync(source, 'utf8')) ?? [];
+  for (const path of paths) expect(readFileSync(path, 'utf8')).toContain(found.replace(form, sentence));
+});

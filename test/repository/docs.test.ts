@@ -45,9 +45,7 @@ describe('docs/configuration.md', () => {
     const defaults = schema.parse({});
     expect(rows).toEqual(
       optionNames.map((name) => ({
-        flag: nameFlag(name),
-        variable: nameVariable(name),
-        key: name,
+        ...{ flag: nameFlag(name), variable: nameVariable(name), key: name },
         preset: formatDefault(defaults[name]),
         example: describeOption(name).example,
       })),
@@ -55,9 +53,7 @@ describe('docs/configuration.md', () => {
   });
 
   test('names every choice of an option in its row', () => {
-    const meanings = new Map(
-      readTable(configuration).map(([, , key, , meaning = '']) => [unquote(key), meaning]),
-    );
+    const meanings = new Map(readTable(configuration).map(([, , key, , text = '']) => [unquote(key), text]));
     for (const name of optionNames) {
       const named = [...(meanings.get(name) ?? '').matchAll(/`([^`]+)`/g)].map(([, word]) => word);
       expect(named).toEqual(expect.arrayContaining([...listChoices(name)]));
@@ -93,12 +89,10 @@ test('docs/commands.md has a row for every command, in the order of help, and no
   expect(rows).toEqual(commandNames);
 });
 
-describe('every option', () => {
-  test.each([...optionNames])('%s has an example that works and is not the default', (name) => {
-    const { example, isList } = describeOption(name);
-    const read = schema.parse({ [name]: isList ? example.split(',') : example });
-    expect(read[name]).not.toEqual(schema.parse({})[name]);
-  });
+test.each([...optionNames])('every option %s has an example that works and is not the default', (name) => {
+  const { example, isList } = describeOption(name);
+  const read = schema.parse({ [name]: isList ? example.split(',') : example });
+  expect(read[name]).not.toEqual(schema.parse({})[name]);
 });
 
 test('docs/errors.md has a row for every exit status, in the order of the table in code', () => {

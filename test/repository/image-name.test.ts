@@ -46,10 +46,7 @@ describe('the name of the image', () => {
 
 /** Everything that tells people or a cluster what to run. */
 const files = globSync([
-  '*.md',
-  'docs/**/*.md',
-  'manifests/**/*.{md,tpl,txt,yaml}',
-  '{cli,config,scripts}/**/*',
+  ...['*.md', 'docs/**/*.md', 'manifests/**/*.{md,tpl,txt,yaml}', '{cli,config,scripts}/**/*'],
 ]).filter((file) => /\.\w+$/.test(file) || file.startsWith('scripts/'));
 
 /** Where a name stands for a registry of the reader's own. */

@@ -19,7 +19,6 @@ const topToDepth = new Map([
   ['tools', 3],
 ]);
 
-/** The headings below "Where things are", with the text below each. */
 function readHeadings(text: string): NamedFolder[] {
   const [, part = ''] = /^## Where things are\n([^]*?)^## /m.exec(text) ?? [];
   const [, ...sections] = part.split(/^### /m);
@@ -63,7 +62,6 @@ function listImports(file: string): string[] {
   return [...imports].map(([, path = '']) => join(dirname(file), path));
 }
 
-/** The files that the text below a heading names, each by its name in this folder. */
 function listNamedFiles({ path, meaning }: NamedFolder): string[] {
   const names = [...meaning.matchAll(/`([a-z-]+\.ts)`/g)].map(([, name = '']) => name);
   return names.map((name) => `${path}/${name}`);

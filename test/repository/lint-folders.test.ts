@@ -42,7 +42,6 @@ interface Verdict {
 
 const folders = makeFolder('folders');
 
-/** Lints a tree of these files in a folder of its own. */
 function lintFolders(tree: Tree): Verdict {
   const root = mkdtempSync(join(folders, 'tree-'));
   const own = ['scripts/lint', '.dependency-cruiser.json', 'tsconfig.json'];

@@ -13,7 +13,6 @@ export function describeWithPromtool(name: string, declare: () => void): void {
   else if (isFull) describe.skip(name, declare);
 }
 
-/** Runs promtool to its end, with this on its standard input. */
 export function runPromtool(args: readonly string[], input = ''): { status: number | null; output: string } {
   const { status, stdout, stderr } = spawnSync(promtool, args, { encoding: 'utf8', input });
   return { status, output: `${stdout}${stderr}` };

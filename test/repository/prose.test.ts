@@ -66,12 +66,7 @@ describe('internals', () => {
   const text = 'It is (I7), see [ADR 3](adr/0003-a.md) and `test/unit/a.test.ts`.';
 
   test('are refused where users read', async () => {
-    const found = [
-      'internals: I7',
-      'internals: ADR 3',
-      'internals: adr/0003',
-      'internals: test/unit/a.test.ts',
-    ];
+    const found = ['I7', 'ADR 3', 'adr/0003', 'test/unit/a.test.ts'].map((one) => `internals: ${one}`);
     expect(await lint(text)).toEqual(found);
     expect(await lint(text, 'README.md')).toEqual(found);
   });

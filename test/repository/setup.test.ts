@@ -18,12 +18,10 @@ const helpers = 'bash comm cut dirname find grep mktemp rm sort tail touch tr un
 let checkout: string;
 makeFolderEach('setup', async (path) => {
   checkout = path;
-  for (const folder of ['scripts', 'path', 'node_modules/.bin']) {
+  for (const folder of ['scripts', 'path', 'node_modules/.bin'])
     mkdirSync(join(checkout, folder), { recursive: true });
-  }
-  for (const file of ['setup', 'packages.txt']) {
+  for (const file of ['setup', 'packages.txt'])
     copyFileSync(`scripts/${file}`, join(checkout, 'scripts', file));
-  }
   await linkPrograms(join(checkout, 'path'), helpers);
 });
 
@@ -32,7 +30,6 @@ function writeProgram(file: string, body: string): void {
   chmodSync(file, 0o755);
 }
 
-/** Puts a program into PATH. */
 function provide(program: string, body = ''): void {
   writeProgram(join(checkout, 'path', program), body);
 }
@@ -51,9 +48,7 @@ function provideNpmPackages(): void {
 
 const setUp = async (words: readonly string[], env: NodeJS.ProcessEnv = { PATH: join(checkout, 'path') }) => {
   const { exitCode, stderr } = await execa(join(checkout, 'scripts/setup'), words, {
-    env,
-    extendEnv: false,
-    reject: false,
+    ...{ env, extendEnv: false, reject: false },
   });
   return { exitCode, lines: stderr.split('\n').filter((line) => line !== '') };
 };
@@ -158,10 +153,7 @@ describe('the pinned Node.js', () => {
     writeFileSync(lock ?? '', JSON.stringify({ ...own, lockfileVersion: 3, packages }));
     const { PATH } = process.env;
     return {
-      PATH,
-      HOME: checkout,
-      npm_config_registry: address,
-      npm_config_cache: join(checkout, 'cache'),
+      ...{ PATH, HOME: checkout, npm_config_registry: address, npm_config_cache: join(checkout, 'cache') },
       npm_config_fetch_retries: '0',
     };
   }

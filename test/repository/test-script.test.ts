@@ -7,7 +7,6 @@ import { execa } from 'execa';
 /** A checkout that has nothing but scripts/test, and stand-ins for what it starts. */
 let checkout: string;
 
-/** Puts a stand-in at a path below the checkout. */
 function provide(path: string, body = ''): void {
   const file = join(checkout, path);
   writeFileSync(file, `#!/bin/sh\n${body}\n`);
@@ -44,15 +43,13 @@ function provideJest(fileToEnds: Readonly<Record<string, Ends>>, skipped = 0): v
 
 makeFolderEach('test-script', (made) => {
   checkout = made;
-  for (const folder of ['scripts', 'path', 'node_modules/.bin']) {
+  for (const folder of ['scripts', 'path', 'node_modules/.bin'])
     mkdirSync(join(checkout, folder), { recursive: true });
-  }
   writeFileSync(join(checkout, 'package.json'), '{ "type": "module" }');
   writeFileSync(join(checkout, 'node_modules/package.json'), '{ "type": "commonjs" }');
   copyFileSync('scripts/test', join(checkout, 'scripts/test'));
-  for (const folder of ['run', 'jest']) {
+  for (const folder of ['run', 'jest'])
     cpSync(join('test/support', folder), join(checkout, 'test/support', folder), { recursive: true });
-  }
   cpSync('node_modules/commander', join(checkout, 'node_modules/commander'), { recursive: true });
   symlinkSync(process.execPath, join(checkout, 'node_modules/.bin/node'));
   for (const script of ['setup', 'build', 'lab', 'lint']) provide(`scripts/${script}`);
@@ -89,9 +86,7 @@ describe('scripts/test ends well', () => {
     rmSync(join(checkout, 'path/go'));
     const onlyHere = { PATH: `${join(checkout, 'path')}:/usr/bin:/bin`, CI: 'true' };
     const command = execa(join(checkout, 'scripts/test'), ['unit', 'migration'], {
-      cwd: checkout,
-      env: onlyHere,
-      reject: false,
+      ...{ cwd: checkout, env: onlyHere, reject: false },
     });
     const { exitCode, stdout, stderr } = await command;
     expect([exitCode, stdout]).toEqual([0, '2 passed, 0 failed']);

@@ -24,7 +24,6 @@ export function toChecks(
   return Object.fromEntries(Object.entries(checks).map(([verb, check]) => [verb, toStep(check)]));
 }
 
-/** A test for each title, which plays its timeline on a world of its own. */
 export function testSteps(create: () => Steps, titleToTimeline: Readonly<Record<string, string>>): void {
   test.each(Object.entries(titleToTimeline))('%s', async (_, timeline) => {
     await playSteps(create(), timeline);

@@ -140,11 +140,7 @@ describe('EndpointSlices', () => {
       { addresses: ['10.77.0.13'], conditions: { ready: null } },
       { addresses: ['10.77.0.14'], conditions: { ready: false } },
     ];
-    expect(listed([slice([], {}, { endpoints })])).toEqual([
-      '10.77.0.11:6443',
-      '10.77.0.12:6443',
-      '10.77.0.13:6443',
-    ]);
+    expect(listed([slice([], {}, { endpoints })])).toEqual([11, 12, 13].map((at) => `10.77.0.${at}:6443`));
   });
 
   test.each([
@@ -278,16 +274,11 @@ test('lists the apiservers where the Service may not be read, with one sentence'
   expect(problems).toEqual([expect.stringContaining('may not read the Service kubernetes')]);
 });
 
-test.each(['forbidding', 'page'] as const)(
-  'goes on without the API, with one sentence: %s',
-  async (manner) => {
-    const { api, known } = createListedApi();
-    for (const server of world.servers) server.manner = manner;
-    expect(await api.getView(known)).toBeNull();
-    expect(await api.getView(known)).toBeNull();
-    expect(problems).toHaveLength(1);
-  },
-);
+test.each(['forbidding', 'page'] as const)('goes on without the API, with a sentence: %s', async (manner) => {
+  const { api, known } = createListedApi();
+  for (const server of world.servers) server.manner = manner;
+  expect([await api.getView(known), await api.getView(known), problems.length]).toEqual([null, null, 1]);
+});
 
 test('goes on after two seconds where nobody answers, with one sentence', async () => {
   const clock = new FakeClock();
@@ -298,7 +289,5 @@ test('goes on after two seconds where nobody answers, with one sentence', async 
     await eventually('both kinds are asked for', () => questions.length === 2);
     await clock.advance(1000);
   }
-  expect(await view).toBeNull();
-  expect(clock.now()).toBe(2000);
-  expect(problems).toHaveLength(1);
+  expect([await view, clock.now(), problems.length]).toEqual([null, 2000, 1]);
 });

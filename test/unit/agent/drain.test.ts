@@ -222,6 +222,7 @@ function createHost(): Steps {
     return values.slice(Math.max(0, values.indexOf(1)));
   };
   const warnings = (pattern: RegExp) => linesOf(world(), 'warn').filter((line) => pattern.test(line));
+  const says = (text: string) => linesOf(world(), 'info').filter((line) => line.includes(text)).length;
   return {
     ...listCauses(world, drain),
     start: async (how) => {
@@ -246,7 +247,6 @@ function createHost(): Steps {
       ports: (text) => [drain.ports?.join(' '), text],
       reads: (count) => [drain.reads, Number(count)],
       written: (count) => [drain.written.length, Number(count)],
-      /** What the agent says of the drain. */
       check: (what) => [
         world().agent.checkDrain(),
         {
@@ -263,11 +263,9 @@ function createHost(): Steps {
       track: (value) => [world().trackFile.values.at(-1), Number(value)],
       tracked: (text) => [listTracked().join(' '), text],
       warned: (count) => [warnings(vacant).length, Number(count)],
-      warns: (text) => [
-        warnings(new RegExp(text.slice(text.indexOf(' ') + 1))).length,
-        Number.parseInt(text, 10),
-      ],
-      told: (count) => [linesOf(world(), 'info').filter((one) => one === isDraining).length, Number(count)],
+      warns: (text) => [warnings(new RegExp(text.replace(/^\S+ /, ''))).length, Number.parseInt(text, 10)],
+      told: (count) => [says(isDraining), Number(count)],
+      says: (text) => [says(text), 1],
     }),
   };
 }
@@ -306,7 +304,8 @@ describe('a host', () => {
       'warns 1 ^this host is drained since 2026-11-23T10:00:00.000Z: its apiserver gets no new connections, and the VIP leaves. ' +
       'vipnat undrain ends that$',
     'whose file goes is no longer drained: the rule is removed, and the node may hold the VIP':
-      'start drained; ports 6443; track 1; undrain; wait 1000; ports ; track 0',
+      'start drained; ports 6443; track 1; says at port 6443 are refused; undrain; wait 1000; ports ; track 0; ' +
+      'says drain checks are accepted',
     'that is drained never says that it can serve where an agent starts': 'start drained; tracked 1',
     'has its rule back at the next look after another program removed or edited it, and is written to for nothing else':
       'start drained; harm removed; harm edited; quiet 300000',

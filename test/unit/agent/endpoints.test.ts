@@ -35,8 +35,7 @@ describe('for how long a client stays with its apiserver', () => {
   });
 
   test("is what kube-proxy's rules say while nobody has heard of the Service", async () => {
-    expect(await affinityAt(sticky)).toBe(10_800);
-    expect(await affinityAt(plain)).toBeNull();
+    expect([await affinityAt(sticky), await affinityAt(plain)]).toEqual([10_800, null]);
     const unheardOf = { ...api, clusterIps: {}, affinitySeconds: null };
     expect(await affinityAt(sticky, { ...emptyState, api: unheardOf })).toBe(10_800);
   });
@@ -44,8 +43,7 @@ describe('for how long a client stays with its apiserver', () => {
   test('is remembered when its rules are gone', async () => {
     const kernel = restoreCaptures([sticky]);
     const { memory } = await lookOnce(kernel, ordinaryConfig);
-    expect(await affinityAt(null, memory)).toBe(10_800);
-    expect(await affinityAt(plain, memory)).toBeNull();
+    expect([await affinityAt(null, memory), await affinityAt(plain, memory)]).toEqual([10_800, null]);
   });
 
   test('is read from rules of ours by a process that was not there: it goes on as the one before', async () => {
@@ -53,8 +51,7 @@ describe('for how long a client stays with its apiserver', () => {
     const gone = restoreCaptures([]);
     await applyPlan(gone, (await lookOnce(gone, ordinaryConfig, { memory })).plan);
     const after = await lookOnce(gone, ordinaryConfig);
-    expect(after.decisions[0]?.affinitySeconds).toBe(10_800);
-    expect(after.plan.transactions).toEqual([]);
+    expect([after.decisions[0]?.affinitySeconds, after.plan.transactions]).toEqual([10_800, []]);
   });
 });
 
@@ -127,18 +124,10 @@ test.each<[string, Partial<OwnSources>, string | null]>([
     { vips: [toEndpoint('203.0.113.9:443')], listed: [toEndpoint('192.168.7.11:7443')] },
     '192.168.7.4:7443',
   ],
-  [
-    'where another source names one of this host’s',
-    { others: [toEndpoint('172.17.0.1:6443')] },
-    '172.17.0.1:6443',
-  ],
+  ['where another source names this host’s', { others: [toEndpoint('172.17.0.1:6443')] }, '172.17.0.1:6443'],
   ['nowhere when one of this host’s is listed', { listed: [toEndpoint('192.168.7.4:6443')] }, null],
   ['nowhere when nobody is listed', { listed: [] }, null],
-  [
-    'nowhere on a host without an address',
-    { addresses: [on('lo', '127.0.0.1'), on('eth0', '10.77.0.50')] },
-    null,
-  ],
+  ['nowhere without an address', { addresses: [on('lo', '127.0.0.1'), on('eth0', '10.77.0.50')] }, null],
   ['never at the address of a Service', { addresses: [on('kube-ipvs0', '10.77.0.51')] }, null],
 ])('this host’s own apiserver is looked for %s', (_where, given, found) => {
   expect(findOwnEndpoint({ ...sources, ...given })).toEqual(found === null ? null : toEndpoint(found));

@@ -54,10 +54,7 @@ describe('a reset that takes 3 s', () => {
     const reset = kernel.resets.filter(({ isHalfOpen }) => !isHalfOpen);
     const pairs = reset.map((flow) => `${flow.vip.address} ${flow.backend.address}`);
     expect([...new Set(pairs)].sort()).toEqual([
-      '10.0.0.50 10.77.0.12',
-      '10.0.0.50 10.77.0.13',
-      '10.0.0.51 10.77.0.12',
-      '10.0.0.51 10.77.0.13',
+      ...['10.0.0.50 10.77.0.12', '10.0.0.50 10.77.0.13', '10.0.0.51 10.77.0.12', '10.0.0.51 10.77.0.13'],
     ]);
   });
 });

@@ -108,9 +108,8 @@ describe('an agent', () => {
 
   test('that may not change routes says so once, and keeps the rules all the same', async () => {
     const { kernel, clock, logger, meter, agent } = await start();
-    for (let failure = 0; failure < 3; failure += 1) {
+    for (let failure = 0; failure < 3; failure += 1)
       kernel.faults.failNext({ tool: 'route', code: 'TOOL_NOT_PERMITTED' });
-    }
     kernel.addAddress(held);
     const sources: unknown[] = [];
     for (let change = 0; change < 3; change += 1) {

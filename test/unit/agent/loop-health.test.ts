@@ -85,13 +85,6 @@ describe('connections to an apiserver', () => {
   });
 });
 
-test('however an apiserver flaps, the rules are rewritten a bounded number of times (I9)', async () => {
-  const { kernel } = await play(`mark; ${'m3 silent; wait 800; m3 healthy; wait 1200;'.repeat(300)}`);
-  // Ten minutes of it: four falls and returns at first, then one in half a minute at most.
-  expect(kernel.applied.length - 1).toBeLessThanOrEqual(2 * 4 + 2 * 20);
-  expect(kernel.applied.length - 1).toBeGreaterThanOrEqual(2 * 4);
-});
-
 /** Each look takes 4 s, so the next one comes 8 s later. */
 const slow = 'delay netlink 4000; look; wait 4500;';
 
@@ -186,9 +179,7 @@ describe('a tool that prints our rules in a way of its own', () => {
     expect(kernel.applied).toHaveLength(2);
     const reads = kernel.reads;
     await clock.advance(60_000);
-    expect(kernel.reads - reads).toBe(1);
-    expect(kernel.applied).toHaveLength(2);
-    expect(linesOf(agent, 'error')).toEqual([]);
+    expect([kernel.reads - reads, kernel.applied.length, linesOf(agent, 'error')]).toEqual([1, 2, []]);
   });
 
   test('an edit that comes later is not believed', async () => {

@@ -58,6 +58,8 @@ describe.each(['fail', 'hang'])('while reads of the kernel %s', (how) => {
 
 testAgent(
   {
+    'once a look has failed, the list of the API is followed at once':
+      'api m1 m2 m3; wait 3000; reads fail; look; wait 100; api m1 m3; wait 100; targets m1 m3',
     'a look that fails once tells keepalived nothing, and the rules from before it are trusted as ever':
       'm2 refusing; wait 3000; stop; m2 silent; fail netlink; start; only m1 m3 for 3000; told 0',
   },

@@ -124,7 +124,7 @@ function measure({ clock, apiservers, monitor }: Monitored): Record<string, numb
 }
 
 test(
-  `${hours} hours of troubles leave no socket, timer or memory behind, and at their end all is well`,
+  `${hours} hours of troubles leave no socket, timer or memory behind, and all ends well`,
   async () => {
     const world = await Monitored.start([local, second, third], new FakeClock(undefined, 1));
     const pass = async (untilMs: number) => {

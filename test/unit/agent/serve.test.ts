@@ -32,9 +32,8 @@ describe('/healthz', () => {
       expect(await ask('/healthz')).toBe('200 ok\n');
     }
     for (let minutes = 0; minutes < 10; minutes += 1) {
-      for (let count = 0; count < 20; count += 1) {
+      for (let count = 0; count < 20; count += 1)
         world.kernel.faults.failNext({ tool: 'nft', code: 'TOOL_FAILED' });
-      }
       world.kernel.trigger('ipvs');
       await world.clock.advance(minuteMs);
       expect(await ask('/healthz')).toBe('200 ok\n');

@@ -26,8 +26,7 @@ describe('the store of the last known apiservers, in a folder', () => {
   const root = makeFolder('state');
 
   test('holds nothing before anything was saved, and makes nothing', async () => {
-    expect(await createEndpointStore(join(root, 'none')).load()).toBeNull();
-    expect(readdirSync(root)).toEqual([]);
+    expect([await createEndpointStore(join(root, 'none')).load(), readdirSync(root)]).toEqual([null, []]);
   });
 
   test('holds what was saved last, and leaves nothing else behind', async () => {
@@ -111,9 +110,8 @@ describe('the file of the last known apiservers', () => {
   });
 
   test('cut off anywhere, it says nothing', () => {
-    for (let length = 1; length < text.length; length += 1) {
+    for (let length = 1; length < text.length; length += 1)
       expect(parseEndpointFile(text.slice(0, length))).toBe('is cut off, or is not a file of vipnat');
-    }
   });
 
   test.each<readonly [string, string, string]>([
@@ -158,11 +156,7 @@ describe('the apiservers that were last known', () => {
       'before; start; wait 120000; saved m1 m2 m3; targets m1 m2 m3',
       { config: { endpoints: three } },
     ],
-    [
-      'are those of kube-proxy, not of --endpoints, where both name some',
-      'wait 120000; saved m1 m2 m3',
-      { config: { endpoints: two } },
-    ],
+    ['are of kube-proxy, not --endpoints', 'wait 120000; saved m1 m2 m3', { config: { endpoints: two } }],
     [
       'given by --endpoints are saved as far as they can be apiservers',
       'before; start; wait 2000; saved m1 m2',

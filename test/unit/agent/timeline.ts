@@ -39,7 +39,6 @@ export async function play(timeline: string, { config, prepare, world }: Beginni
   return host;
 }
 
-/** A test for each title, which plays its timeline. */
 export function testAgent(titleToTimeline: Readonly<Record<string, string>>, beginning?: Beginning): void {
   testTimelines(titleToTimeline, (timeline) => play(timeline, beginning));
 }
@@ -201,7 +200,6 @@ async function endIn(step: string, act: unknown): Promise<unknown> {
   });
 }
 
-/** A test for each title, which plays its timeline. */
 export function testTimelines(
   titleToTimeline: Readonly<Record<string, string>>,
   play: (timeline: string) => Promise<unknown>,

@@ -61,11 +61,7 @@ test.each<[string, string, unknown[]]>([
     'fail iptables-nft-save as TOOL_NOT_PERMITTED; look; wait 30000',
     ['AgentFailing iptables-nft-save failed as the test asked', 'AgentRecovered vipnat works again'],
   ],
-  [
-    'what is only brought up to date is nothing to tell',
-    'leave VIPNAT-OLD; wait 2000; 1 line of info ^vipnat updated its rules: ',
-    [],
-  ],
+  ['rules brought up to date', 'leave VIPNAT-OLD; wait 2000; 1 line of info ^vipnat updated its rules: ', []],
 ])('%s', async (_what, timeline, news) => {
   expect(await listNews(timeline)).toEqual([starts, ...news]);
 });
@@ -87,12 +83,7 @@ test('all apiservers die one after the other: their deaths, and no repair of wha
     onMaster({ config: { endpoints: listTexts('m1 m2 m3').map(toEndpoint) } }),
   );
   const deaths = Array<string>(3).fill('ApiserverDead');
-  expect(news.map((event) => event.split(' ')[0])).toEqual([
-    'ModeChosen',
-    ...deaths,
-    'ModeChosen',
-    'Bypassing',
-  ]);
+  expect(news.map((one) => one.split(' ')[0])).toEqual(['ModeChosen', ...deaths, 'ModeChosen', 'Bypassing']);
 });
 
 test('somebody changes our rules, again and again: repairs, a fight, and its end', async () => {
@@ -176,8 +167,7 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
     const sources = isInApi ? 2 : 1;
     expect(lines.filter((line) => line.endsWith(remedy))).toHaveLength(sources);
     expect(lines.join()).not.toContain('and --endpoints name none');
-    expect(running.store.saves).toEqual([]);
-    expect(running.trackFile.values.at(-1)).toBe(0);
+    expect([running.store.saves, running.trackFile.values.at(-1)]).toEqual([[], 0]);
     expect(running.kernel.breaches).toEqual([]);
   });
 
@@ -199,14 +189,11 @@ describe.each(['ipv4', 'ipv6'] as const)('an apiserver that advertises the VIP i
     expect(running.trackFile.values.at(-1)).toBe(0);
   });
 
-  test.each([[[vip]], [[...others, vip]]])(
-    'kube-proxy’s chain to %s is not followed, though it is asked for',
-    async (named) => {
-      const running = await startOnHolder(family, { named, settings: { mode: 'service-chain' } });
-      expect(listTargets(running, family)).toEqual([]);
-      expect(linesOf(running, 'warn').join('\n')).toContain(
-        `--mode service-chain is set, but kube-proxy's rules lead to ${vip}, the address of a virtual IP`,
-      );
-    },
-  );
+  test.each([[[vip]], [[...others, vip]]])('a chain to %s is not followed when asked for', async (named) => {
+    const running = await startOnHolder(family, { named, settings: { mode: 'service-chain' } });
+    expect(listTargets(running, family)).toEqual([]);
+    expect(linesOf(running, 'warn').join('\n')).toContain(
+      `--mode service-chain is set, but kube-proxy's rules lead to ${vip}, the address of a virtual IP`,
+    );
+  });
 });

@@ -3,6 +3,7 @@ import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
 import { describe, test, expect } from '@jest/globals';
 import { advanceUntil } from '../advance-until.ts';
+import { type Steps, testSteps, toChecks } from '../steps.ts';
 
 const vip = '10.0.0.50';
 const node = '10.0.0.11';
@@ -25,76 +26,78 @@ async function start(isHolder: boolean): Promise<RunningAgent> {
   return world;
 }
 
-/** What was said of who holds it. */
 const said = ({ logger }: RunningAgent) =>
   logger.lines
     .map(({ message }) => message)
     .filter((line) => / holds? 10\.0\.0\.50/.test(line) && !line.startsWith('this node'));
 
+/** An agent that `start` starts; `start holder` where its node has the VIP. */
+function createSteps(): Steps {
+  let started: RunningAgent | null = null;
+  let asked = 0;
+  const world = (): RunningAgent => {
+    if (started === null) throw new Error('it was not started');
+    return started;
+  };
+  const isAskedAgain = () => world().link.asked.length > asked;
+  return {
+    start: async (who) => (started = await start(who === 'holder')),
+    wait: (ms) => world().clock.advance(Number(ms)),
+    contested: () => world().link.others.set(vip, mac),
+    alone: () => {
+      world().link.others.clear();
+    },
+    proxied: () => (world().link.proxy = mac),
+    forbid: (problem) => (world().link.problem = problem === '' ? null : new Error(problem)),
+    take: () => {
+      world().kernel.addAddress(vipHere);
+    },
+    lose: () => {
+      world().kernel.removeAddress(vip);
+    },
+    stop: () => world().agent.stop(),
+    mark: () => (asked = world().link.asked.length),
+    ask: () => advanceUntil(world().clock, 'it is asked for', isAskedAgain, 100),
+    ...toChecks({
+      says: (lines) => [
+        said(world())
+          .map((line) => line.slice(0, 10))
+          .join(', '),
+        lines,
+      ],
+      asked: (isAsked) => [String(isAskedAgain()), isAsked],
+      asks: (address) => [world().link.asked, expect.arrayContaining([address])],
+      owners: (mac) => [[...world().agent.state.duplicateOwners.values()].join(), mac],
+      told: () => [
+        [said(world()), world().events.recorded.slice(-2)],
+        [
+          [expect.stringContaining(twice), alone],
+          [`VipConflict ${twice}`, `VipUncontested ${alone}`],
+        ],
+      ],
+      debug: (level) => [
+        world().logger.lines.filter(({ message }) => message.includes('cannot ask whether')),
+        [expect.objectContaining({ level })],
+      ],
+    }),
+  };
+}
+
 describe('a VIP that this node holds', () => {
-  test('is told within 10 s, once, when another host answers for it too, and when that ends', async () => {
-    const world = await start(true);
-    await world.clock.advance(20_000);
-    expect(said(world)).toEqual([]);
-    world.link.others.set(vip, mac);
-    await world.clock.advance(10_000);
-    expect(said(world)).toEqual([expect.stringContaining(twice)]);
-    await world.clock.advance(600_000);
-    expect(said(world)).toHaveLength(1);
-    expect(world.agent.state.duplicateOwners).toEqual(new Map([[vip, mac]]));
-    world.link.others.clear();
-    await world.clock.advance(10_000);
-    expect(said(world).slice(1)).toEqual([alone]);
-    expect(world.events.recorded.slice(-2)).toEqual([`VipConflict ${twice}`, `VipUncontested ${alone}`]);
-  });
-
-  test('is not told for a single answer, nor while it comes here from another master', async () => {
-    const world = await start(false);
-    world.link.others.set(vip, mac);
-    await world.clock.advance(10_000);
-    world.kernel.addAddress(vipHere);
-    await world.clock.advance(1000);
-    world.link.others.clear();
-    await world.clock.advance(20_000);
-    expect(world.link.asked.length).toBeGreaterThan(2);
-    world.link.others.set(vip, mac);
-    const before = world.link.asked.length;
-    await advanceUntil(world.clock, 'it is asked for', () => world.link.asked.length > before, 100);
-    world.link.others.clear();
-    await world.clock.advance(60_000);
-    expect(said(world)).toEqual([]);
-  });
-
-  test('is not told when whoever answers does so for every address', async () => {
-    const world = await start(true);
-    world.link.proxy = mac;
-    await world.clock.advance(60_000);
-    expect(world.link.asked).toContain(node);
-    expect(said(world)).toEqual([]);
-  });
-
-  test('takes its conflict along when it goes, and is asked for by its holder only', async () => {
-    const world = await start(true);
-    world.link.others.set(vip, mac);
-    await world.clock.advance(20_000);
-    world.kernel.removeAddress(vip);
-    await world.clock.advance(1000);
-    expect(world.agent.state.duplicateOwners).toEqual(new Map());
-    const before = world.link.asked.length;
-    await world.clock.advance(120_000);
-    expect(world.link.asked).toHaveLength(before);
-  });
-
-  test('that nobody may ask for is said once at debug, and asked for again', async () => {
-    const world = await start(true);
-    world.link.problem = new Error('not permitted');
-    await world.clock.advance(60_000);
-    const lines = world.logger.lines.filter(({ message }) => message.includes('cannot ask whether'));
-    expect(lines).toMatchObject([{ level: 'debug' }]);
-    world.link.problem = null;
-    world.link.others.set(vip, mac);
-    await world.clock.advance(10_000);
-    expect(said(world)).toHaveLength(1);
+  testSteps(createSteps, {
+    'is told within 10 s, once, when another host answers for it too, and when that ends':
+      `start holder; wait 20000; says ; contested; wait 10000; says two hosts ; wait 600000; says two hosts ; owners ${mac}; ` +
+      'alone; wait 10000; told',
+    'is not told for a single answer, nor while it comes here from another master':
+      'start; contested; wait 10000; take; mark; wait 1000; alone; wait 20000; asked true; mark; contested; ask; ' +
+      'alone; wait 60000; says ',
+    'is not told when whoever answers does so for every address': `start holder; proxied; wait 60000; asks ${node}; says `,
+    'takes its conflict along when it goes, and is asked for by its holder only':
+      'start holder; contested; wait 20000; lose; wait 1000; owners ; mark; wait 120000; asked false',
+    'that nobody may ask for is said once at debug, and asked for again':
+      'start holder; forbid not permitted; wait 60000; debug debug; forbid; contested; wait 10000; says two hosts ',
+    'is asked for no more when the agent has ended (I15)':
+      'start holder; stop; mark; wait 60000; asked false',
   });
 });
 
@@ -127,13 +130,5 @@ describe('the questions (I15)', () => {
     }
     expect(world.link.asked.length).toBeGreaterThan(100);
     expect(world.link.asked.length).toBeLessThanOrEqual(mostInTenMinutes);
-  });
-
-  test('end with the agent', async () => {
-    const world = await start(true);
-    await world.agent.stop();
-    const before = world.link.asked.length;
-    await world.clock.advance(60_000);
-    expect(world.link.asked).toHaveLength(before);
   });
 });

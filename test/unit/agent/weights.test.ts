@@ -95,21 +95,18 @@ test.each([
   ['--probability', { mode: 'direct' }],
   ['--mode nth', { method: 'rr' }],
   ['-m cluster', { method: 'hash' }],
-])(
-  'without it nothing is counted, whatever is open: rules have %s, also the next process',
-  async (match, config) => {
-    const host = await playWith(['m1'], config);
-    expect(host.kernel.show('ipv4', 'nft')).toContain(match);
-    // Once at the start, for apiservers that have left.
-    const { counts } = host.kernel;
-    await host.clock.advance(60_000);
-    expect(host.kernel.counts).toBe(counts);
-    await host.running.agent.stop();
-    await host.start();
-    await host.clock.advance(60_000);
-    expect(host.running.agent.activity.writes).toBe(0);
-  },
-);
+])('without it nothing is counted: rules have %s, also the next process', async (match, config) => {
+  const host = await playWith(['m1'], config);
+  expect(host.kernel.show('ipv4', 'nft')).toContain(match);
+  // Once at the start, for apiservers that have left.
+  const { counts } = host.kernel;
+  await host.clock.advance(60_000);
+  expect(host.kernel.counts).toBe(counts);
+  await host.running.agent.stop();
+  await host.start();
+  await host.clock.advance(60_000);
+  expect(host.running.agent.activity.writes).toBe(0);
+});
 
 const [one, two, three] = ['10.0.0.11:6443', '10.0.0.12:6443', '10.0.0.13:6443'] as const;
 const backends = [one, two, three].map(toEndpoint);

@@ -110,7 +110,6 @@ const pod = (address: string, uid: string, terminating = false) => ({
   ...{ addresses: [address], targetRef: { kind: 'Pod', uid } },
   conditions: { ready: !terminating, serving: true, terminating },
 });
-/** What the slice of a Service has from now on. */
 const put = (service: string, ...pods: readonly ReturnType<typeof pod>[]) => {
   world().api.store.put('EndpointSlice', makeEndpoints(service, [{ port: 8080 }], pods));
 };

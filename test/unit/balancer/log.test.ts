@@ -35,12 +35,7 @@ test('where others have many rules, nobody waits for longer than a burst until a
 
 test.each([
   ['few rules has every change written at once', () => Promise.resolve(1000), 20, 20],
-  [
-    'a million rules holds a change up for two seconds, not for longer',
-    () => Promise.resolve(1_000_000),
-    2000,
-    2020,
-  ],
+  ['a million rules holds a change for two seconds at most', () => Promise.resolve(1_000_000), 2000, 2020],
   ['rules that cannot be counted has gaps of a second', () => Promise.reject(new Error('no')), 1000, 1000],
 ])('a host of %s', async (_, countRules, least, most) => {
   const longest = Math.max(...listPauses(await listWrites(countRules)));

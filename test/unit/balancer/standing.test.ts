@@ -87,10 +87,7 @@ test('a balancer that starts renews its Lease with what a former life has said, 
     'vipnat.io/mode': 'none',
     'vipnat.io/programmed': '{}',
   });
-  await world().until(
-    () => world().lease?.metadata.annotations?.['vipnat.io/mode'] === 'direct',
-    'it says more',
-  );
+  await world().until(() => world().lease?.metadata.annotations?.['vipnat.io/mode'] === 'direct', 'it says');
   await world().stopBalancer();
   const before = world().lease;
   world().startBalancer();

@@ -44,28 +44,29 @@ describe('the tables count', () => {
 });
 
 /** What reads of the election's Lease find each 10 s, `-` for one that fails, to after how many no controller leads, or one does again. */
-test.each([
-  ['a a a a', [3]],
-  ['none none none', [3]],
-  ['a b c d e', []],
-  ['a a b b c c', []],
-  ['a a - a a - a a a', [9]],
-  ['a a a - a - b c c c', [3, 7, 10]],
-  ['- - - - -', []],
-])('reads that find %s show whether a controller leads', async (found, turns) => {
-  const clock = new FakeClock();
-  const [reads, turned]: [string[], number[]] = [[], []];
-  const readElection = () => {
-    const text = found.split(' ')[reads.length] ?? '';
-    reads.push(text);
-    return text === '-' ? Promise.reject(new Error('away')) : Promise.resolve(text === 'none' ? null : text);
-  };
-  const ports = { clock, logger: createRecordingLogger(), readElection };
-  const watch = new ControllerWatch(ports, () => turned.push(reads.length));
-  await clock.advance(60_000);
-  watch.need(true);
-  await clock.advance(10_000 * found.split(' ').length);
-  expect([reads.join(' '), turned]).toEqual([found, turns]);
-  watch.need(false);
-  expect([watch.isAway, clock.pending]).toEqual([false, 0]);
-});
+const readsToTurns = {
+  ...{ 'a a a a': [3], 'none none none': [3], 'a a - a a - a a a': [9], 'a a a - a - b c c c': [3, 7, 10] },
+  ...{ 'a b c d e': [], 'a a b b c c': [], '- - - - -': [] },
+};
+test.each(Object.entries(readsToTurns))(
+  'reads that find %s show whether a controller leads',
+  async (found, turns) => {
+    const clock = new FakeClock();
+    const [reads, turned]: [string[], number[]] = [[], []];
+    const readElection = () => {
+      const text = found.split(' ')[reads.length] ?? '';
+      reads.push(text);
+      return text === '-'
+        ? Promise.reject(new Error('away'))
+        : Promise.resolve(text === 'none' ? null : text);
+    };
+    const ports = { clock, logger: createRecordingLogger(), readElection };
+    const watch = new ControllerWatch(ports, () => turned.push(reads.length));
+    await clock.advance(60_000);
+    watch.need(true);
+    await clock.advance(10_000 * found.split(' ').length);
+    expect([reads.join(' '), turned]).toEqual([found, turns]);
+    watch.need(false);
+    expect([watch.isAway, clock.pending]).toEqual([false, 0]);
+  },
+);

@@ -42,19 +42,14 @@ describe('dist/, taken away from its checkout', () => {
 
   test('prints manifests/', () => {
     expect(run(['manifest', 'daemonset', '--vip', '10.0.0.50'])).toEqual({
-      status: 0,
-      stdout: readFileSync('manifests/daemonset.yaml', 'utf8'),
-      stderr: '',
+      ...{ status: 0, stdout: readFileSync('manifests/daemonset.yaml', 'utf8'), stderr: '' },
     });
   });
 
-  test.each(['client-node', 'execa', 'netlink', 'prom-client', 'winston', 'yaml'])(
-    'loads %s, with what native part it has',
-    (name) => {
-      const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
-      expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
-    },
-  );
+  test.each(['client-node', 'execa', 'netlink', 'prom-client', 'winston', 'yaml'])('loads %s', (name) => {
+    const script = `require(${JSON.stringify(join(folder, 'dist/vendor', `${name}.js`))})`;
+    expect(() => execFileSync(process.execPath, ['-e', script], { cwd: folder })).not.toThrow();
+  });
 
   test('loads none of them for what needs none', () => {
     const preload = join(folder, 'loaded.cjs');
@@ -110,9 +105,7 @@ function runPipe(line: string) {
     'bash',
     ['--norc', '-c', `${program}; ${line}; echo "\${PIPESTATUS[@]}"`],
     {
-      encoding: 'utf8',
-      env: { PATH: process.env['PATH'] },
-      timeout: 120_000,
+      ...{ encoding: 'utf8', env: { PATH: process.env['PATH'] }, timeout: 120_000 },
     },
   );
   return { statuses: stdout.trim().split('\n').at(-1), stderr };

@@ -41,9 +41,8 @@ test('where no apiserver is known and nothing is forwarded, what rests on apiser
   const codeToLevel = new Map(told.map(({ code, level }) => [code, level]));
   expect(codeToLevel.get('forwarding-off')).toBe('fail');
   expect(codeToLevel.get('no-apiserver-known')).toBe('fail');
-  for (const code of ['apiserver-down', 'certificate-lacks-vip', 'certificate-expires', 'clock-off']) {
+  for (const code of ['apiserver-down', 'certificate-lacks-vip', 'certificate-expires', 'clock-off'])
     expect([code, codeToLevel.get(code)]).toEqual([code, 'skipped']);
-  }
 });
 
 test('rules of a vipnat that is not installed are not told to be right', async () => {
@@ -93,25 +92,22 @@ test('a kubeconfig whose server has an address that is not known here is not tol
 test.each([
   ['ipv4', '10.77.0.50:6443'],
   ['ipv6', '[fd77::50]:6443'],
-] as const)(
-  'apiservers that advertise the VIP: doctor says so, and how they stop, %s',
-  async (family, vip) => {
-    const kernel = new FakeKernel(new FakeClock());
-    syncKubeProxy(kernel, { family, dialect: 'nft' }, [toEndpoint(vip)]);
-    const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
-    const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
-    expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
-      level: 'fail',
-      why: `The reason: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP).`,
-      remedy: [
-        '# on each master in turn: give kube-apiserver the own address of its host by',
-        '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
-        '# name the apiservers, here and in the options of the agent',
-        expect.stringContaining('--endpoints'),
-      ],
-    });
-  },
-);
+] as const)('apiservers that advertise the VIP: doctor says how they stop, %s', async (family, vip) => {
+  const kernel = new FakeKernel(new FakeClock());
+  syncKubeProxy(kernel, { family, dialect: 'nft' }, [toEndpoint(vip)]);
+  const config = { ...ordinaryConfig, vips: [toEndpoint(vip)] };
+  const told = await tell({ config, assessment: { value: await lookOnce(kernel, config) } });
+  expect(told.find(({ code }) => code === 'no-apiserver-known')).toMatchObject({
+    level: 'fail',
+    why: `The reason: no apiserver is known (no source lists a usable one: ${vip} is the address of a virtual IP).`,
+    remedy: [
+      '# on each master in turn: give kube-apiserver the own address of its host by',
+      '# --advertise-address in /etc/kubernetes/manifests/kube-apiserver.yaml; until then',
+      '# name the apiservers, here and in the options of the agent',
+      expect.stringContaining('--endpoints'),
+    ],
+  });
+});
 
 const bootLines = [
   '# to create the file at every boot: unless /etc/tmpfiles.d or /usr/lib/tmpfiles.d has a vipnat.conf, write',
@@ -144,9 +140,7 @@ describe('a track file that says 1', () => {
     const [dropped] = told.filter(({ code }) => code === 'track-file-dropped');
     expect(dropped).toMatchObject({
       remedy: [
-        'mkdir -p /run/vipnat/keepalived',
-        'echo 0 > /run/vipnat/keepalived/serving',
-        'kill -HUP 7',
+        ...['mkdir -p /run/vipnat/keepalived', 'echo 0 > /run/vipnat/keepalived/serving', 'kill -HUP 7'],
         ...bootLines,
       ],
     });

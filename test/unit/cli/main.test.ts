@@ -3,9 +3,7 @@ import { refuseOldNode } from '../../../cli/main.ts';
 import { readFile } from 'node:fs/promises';
 
 test.each(['18.20.8', '20.20.2', '22.18.0'])('Node %s is refused, and told what is needed', (version) => {
-  const message: unknown = expect.stringContaining(
-    `this is Node ${version}, and vipnat needs 22.19 or newer`,
-  );
+  const message: unknown = expect.stringContaining(`is Node ${version}, and vipnat needs 22.19 or newer`);
   expect(refuseOldNode(version)).toMatchObject({ code: 'NODE_TOO_OLD', message });
 });
 

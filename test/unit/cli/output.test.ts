@@ -79,16 +79,11 @@ test('the plan as JSON has every decision and every transaction', async () => {
   const state = await lookOnce(kernel, ordinaryConfig);
   const restore = { tool: 'iptables-nft-restore', family: 'ipv4' };
   expect(JSON.parse(formatJson(state, 'master-1'))).toEqual({
-    version: 1,
-    node: 'master-1',
-    unread: [],
+    ...{ version: 1, node: 'master-1', unread: [] },
     kubeProxy: { mode: 'iptables', backend: 'nft', reason: 'nat KUBE-SERVICES (iptables-nft)' },
     vips: [
       {
-        vip: '10.0.0.50:6443',
-        family: 'ipv4',
-        held: true,
-        mode: 'service-chain',
+        ...{ vip: '10.0.0.50:6443', family: 'ipv4', held: true, mode: 'service-chain' },
         reason: 'kube-proxy sends 10.96.0.1 to the same 3 apiservers (nat KUBE-SERVICES (iptables-nft))',
         clusterIp: '10.96.0.1',
         backends: ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'],
@@ -127,8 +122,7 @@ describe('a screen', () => {
     expect(onTerminal({}).width).toBe(120);
     expect(readScreen({}, { isTerminal: true, columns: 20 }, 'auto').width).toBe(60);
     expect(readScreen({}, { isTerminal: true, columns: 400 }, 'auto').width).toBe(200);
-    expect(onTerminal({ COLUMNS: '90' }).width).toBe(90);
-    expect(onTerminal({ COLUMNS: 'wide' }).width).toBe(120);
+    expect([onTerminal({ COLUMNS: '90' }).width, onTerminal({ COLUMNS: 'wide' }).width]).toEqual([90, 120]);
   });
 
   test('of a pipe has no width, unless COLUMNS says one', () => {

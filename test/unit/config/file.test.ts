@@ -69,10 +69,7 @@ describe('problems of a document', () => {
   });
 
   test.each([
-    'vip: "[fd00::50]:6443"\n',
-    'vip: [fd00::50]\n',
-    "vip: ['[fd00::50]:6443']\n",
-    'vip: fd00::50\n',
+    ...['vip: "[fd00::50]:6443"\n', 'vip: [fd00::50]\n', "vip: ['[fd00::50]:6443']\n", 'vip: fd00::50\n'],
   ])('an IPv6 address as in %j is none', (text) => {
     expect(read(text).problems).toEqual([]);
   });

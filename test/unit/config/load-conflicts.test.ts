@@ -36,12 +36,8 @@ describe('arguments', () => {
       mode: 'auto',
     });
     expect(toArguments(config, given)).toEqual([
-      '--vip=10.0.0.50:6443',
-      '--vip=[fd00::50]:6443',
-      '--mode=auto',
-      '--cluster-ip=10.96.0.1',
-      '--endpoints=10.0.0.11:6443,10.0.0.12:6443,[fd00::11]:6443',
-      '--probe-interval=100ms',
+      ...['--vip=10.0.0.50:6443', '--vip=[fd00::50]:6443', '--mode=auto', '--cluster-ip=10.96.0.1'],
+      ...['--endpoints=10.0.0.11:6443,10.0.0.12:6443,[fd00::11]:6443', '--probe-interval=100ms'],
     ]);
   });
 

@@ -1,5 +1,5 @@
 import { OwnWrites } from '../../../controller/engine.ts';
-import { test, expect, describe } from '@jest/globals';
+import { test, expect } from '@jest/globals';
 
 const key = 'Service/apps/a';
 const object = 'VirtualIP/10.0.9.10';
@@ -38,34 +38,30 @@ test.each([
 
 test('nothing is awaited for longer than that, and what was shown once is forgotten', () => {
   const isAwaited = begin('5', '7');
-  expect(isAwaited('5', 99)).toBe(true);
-  expect(isAwaited('5', 100)).toBe(false);
-  expect(isAwaited('5', 0)).toBe(false);
+  expect([isAwaited('5', 99), isAwaited('5', 100), isAwaited('5', 0)]).toEqual([true, false, false]);
 });
 
-describe("a write to an object that is not the step's own", () => {
-  /** Versions: of before, and after; none stands for no answer. Then `VERSION MS is VERDICT`, or `add VERSION`, in turn. */
-  test.each([
-    // It was written, and no list has it: the key waits, and looks again later.
-    ['without an answer is read', 'null none', 'null 0 is read, null 1000 is read, add 7, null 0 is wait'],
-    ['that is not shown is read', 'null 7', 'null 0 is wait, null 100 is read, 7 0 is clear'],
-    ['without an answer, and not made, is done with', 'null none', 'add null, null 0 is clear'],
-    ['without an answer is read where nothing is new', '5 none', '5 0 is read'],
-    ['without an answer is done with by a later version', '5 none', '6 0 is clear'],
-    ['without an answer is done with when it is gone', '5 none', 'null 0 is clear'],
-    ['without an answer is done with when it is there', 'null none', '6 0 is clear'],
-    ['that changed and is not shown is read', '5 7', '5 99 is wait, 5 100 is read, 7 100 is clear'],
-    ['that is as the informer has it is done with', 'a b', 'a 100 is read, add a, a 100 is clear'],
-  ])('%s (%s): %s', (_, versions, timeline) => {
-    const read = (text = '') => (text === 'null' ? null : text);
-    const [before, after] = versions.split(' ');
-    const { judge, add } = beginRead(read(before) ?? null, after === 'none' ? undefined : read(after));
-    for (const step of timeline.split(', ')) {
-      const [version, ms, , verdict] = step.split(' ');
-      if (version === 'add') add(read(ms));
-      else expect([step, judge(read(version), Number(ms))]).toEqual([step, verdict]);
-    }
-  });
+/** Versions: of before, and after; none stands for no answer. Then `VERSION MS is VERDICT`, or `add VERSION`, in turn. */
+test.each([
+  // It was written, and no list has it: the key waits, and looks again later.
+  ['without an answer is read', 'null none', 'null 0 is read, null 1000 is read, add 7, null 0 is wait'],
+  ['that is not shown is read', 'null 7', 'null 0 is wait, null 100 is read, 7 0 is clear'],
+  ['without an answer, and not made, is done with', 'null none', 'add null, null 0 is clear'],
+  ['without an answer is read where nothing is new', '5 none', '5 0 is read'],
+  ['without an answer is done with by a later version', '5 none', '6 0 is clear'],
+  ['without an answer is done with when it is gone', '5 none', 'null 0 is clear'],
+  ['without an answer is done with when it is there', 'null none', '6 0 is clear'],
+  ['that changed and is not shown is read', '5 7', '5 99 is wait, 5 100 is read, 7 100 is clear'],
+  ['that is as the informer has it is done with', 'a b', 'a 100 is read, add a, a 100 is clear'],
+])("a write to an object that is not the step's own %s (%s): %s", (_, versions, timeline) => {
+  const read = (text = '') => (text === 'null' ? null : text);
+  const [before, after] = versions.split(' ');
+  const { judge, add } = beginRead(read(before) ?? null, after === 'none' ? undefined : read(after));
+  for (const step of timeline.split(', ')) {
+    const [version, ms, , verdict] = step.split(' ');
+    if (version === 'add') add(read(ms));
+    else expect([step, judge(read(version), Number(ms))]).toEqual([step, verdict]);
+  }
 });
 
 test('whose steps wrote an object is known until these are shown', () => {
@@ -74,8 +70,7 @@ test('whose steps wrote an object is known until these are shown', () => {
   writes.add('a', { ...write, after: '2' });
   writes.add('b', { ...write, after: '3' });
   expect(writes.findWriters(object)).toEqual(['a', 'b']);
-  expect(writes.judge('a', () => '2', 0).kind).toBe('clear');
-  expect(writes.findWriters(object)).toEqual(['b']);
+  expect([writes.judge('a', () => '2', 0).kind, writes.findWriters(object)]).toEqual(['clear', ['b']]);
   expect(writes.findWriters('Service/other')).toEqual([]);
   expect(writes.judge('unknown', () => null, 0).kind).toBe('clear');
   // Its next write is of another object.

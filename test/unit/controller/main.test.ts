@@ -50,7 +50,6 @@ const client: ObjectClient = {
   write: (one) => Promise.resolve({ outcome: write(one), detail: 'as it was answered', version: null }),
 };
 
-/** A leader begins. */
 async function begin(): Promise<FirstPools> {
   const first = new FirstPools({
     ...{ client, clock, namespace: 'vipnat-system' },

@@ -44,8 +44,7 @@ describe('a file that is replaced', () => {
       process.umask(umask);
     }
     const made = join(folder, 'deep', 'er');
-    expect(readdirSync(made)).toEqual(['file']);
-    expect(readFileSync(join(made, 'file'), 'utf8')).toBe('two\n');
+    expect([readdirSync(made), readFileSync(join(made, 'file'), 'utf8')]).toEqual([['file'], 'two\n']);
     expect(toMode(join(made, 'file'))).toBe('644');
   });
 
@@ -58,20 +57,15 @@ describe('a file that is replaced', () => {
     'a file that all may write': 'touch "$FILE"; chmod 666 "$FILE"',
   };
 
-  test.each(Object.entries(plants))(
-    'takes the place of %s, and nothing else is written',
-    async (_, plant) => {
-      execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
-      await replaceFile(file, 'new\n');
-      expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
-      expect(lstatSync(file).isFile()).toBe(true);
-      expect(toMode(file)).toBe('644');
-      expect(readFileSync(file, 'utf8')).toBe('new\n');
-      expect(readFileSync(victim, 'utf8')).toBe('root:x:0:0\n');
-      expect(toMode(victim)).toBe('600');
-      expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
-    },
-  );
+  test.each(Object.entries(plants))('takes the place of %s, and no other is written', async (_, plant) => {
+    execFileSync('sh', ['-ec', plant], { env: { ...process.env, FILE: file, VICTIM: victim } });
+    await replaceFile(file, 'new\n');
+    expect(lstatSync(file)).toMatchObject({ nlink: 1, uid: process.getuid?.() });
+    expect([lstatSync(file).isFile(), toMode(file)]).toEqual([true, '644']);
+    expect(readFileSync(file, 'utf8')).toBe('new\n');
+    expect([readFileSync(victim, 'utf8'), toMode(victim)]).toEqual(['root:x:0:0\n', '600']);
+    expect(readdirSync(root).sort()).toEqual(['folder', 'passwd']);
+  });
 
   test('is no longer of the user who has put it there', async () => {
     if (process.getuid?.() !== 0) return;
@@ -148,9 +142,8 @@ describe('a file that may be there', () => {
         resolve();
       });
     });
-    for (const path of [join(root, 'pipe'), '/dev/zero', join(root, 'folder'), join(root, 'socket')]) {
+    for (const path of [join(root, 'pipe'), '/dev/zero', join(root, 'folder'), join(root, 'socket')])
       await expect(readIfThere(path)).rejects.toMatchObject({ code: 'no file' });
-    }
     await new Promise((resolve) => server.close(resolve));
   });
 });
@@ -194,8 +187,7 @@ test('answers what was written, also before it was first read, nothing while not
   expect(await fifo.read()).toBeNull();
   const writer = await openWriter();
   await writer.write('one\n');
-  expect(await fifo.read()).toBe('one\n');
-  expect(await fifo.read()).toBe('');
+  expect([await fifo.read(), await fifo.read()]).toEqual(['one\n', '']);
   await writer.write('two\n');
   expect(await fifo.read()).toBe('two\n');
   await writer.close();
@@ -219,8 +211,7 @@ test('a host is drained from the moment that was saved, until that is taken back
   await store.save(since);
   expect(await createDrainStore(join(drains, 'deep', 'er')).load()).toEqual({ since, vipStaysSince: null });
   await store.save(null);
-  expect(await store.load()).toBeNull();
-  expect(readdirSync(join(drains, 'deep', 'er'))).toEqual([]);
+  expect([await store.load(), readdirSync(join(drains, 'deep', 'er'))]).toEqual([null, []]);
 });
 
 test('to take back what is not there changes nothing', async () => {

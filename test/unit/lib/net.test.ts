@@ -51,8 +51,7 @@ describe('parseEndpoint', () => {
     ...['10.0.0.1:6443 ', '[10.0.0.1]:6443', '[fd00::1]', '[fd00::1%eth0]:6443', 'localhost:6443'],
     ...[':6443', ''],
   ])('%j is none, with or without a default port', (text) => {
-    expect(parseEndpoint(text)).toBeNull();
-    expect(parseEndpoint(text, 6443)).toBeNull();
+    expect([parseEndpoint(text), parseEndpoint(text, 6443)]).toEqual([null, null]);
   });
 });
 
@@ -139,8 +138,7 @@ test('merged ranges have each address once, in order', () => {
     ['fd00::1', '10.0.9.5-10.0.9.9', '10.0.9.1-10.0.9.5', '10.0.9.10', '10.0.9.2', '10.0.9.20'].map(read),
   );
   expect(merged.map(formatRange)).toEqual(['10.0.9.1-10.0.9.10', '10.0.9.20', 'fd00::1']);
-  expect(countOfFamily(merged, 'ipv4')).toBe(11n);
-  expect(getNth(merged, 'ipv4', 10n).text).toBe('10.0.9.20');
+  expect([countOfFamily(merged, 'ipv4'), getNth(merged, 'ipv4', 10n).text]).toEqual([11n, '10.0.9.20']);
   expect(getNth(merged, 'ipv6', 0n).text).toBe('fd00::1');
   expect(() => getNth(merged, 'ipv6', 1n)).toThrow(RangeError);
 });

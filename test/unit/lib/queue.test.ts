@@ -62,9 +62,7 @@ function start(...options: ConstructorParameters<typeof Bench>): Steps {
       /** `has depth 1, working 2` */
       has: (text) => {
         const figures = text.split(', ').map((figure) => figure.split(' '));
-        const wanted = Object.fromEntries(
-          figures.map(([name = '', figure]) => [name, Number(figure)] as const),
-        );
+        const wanted = Object.fromEntries(figures.map(([name = '', one]) => [name, Number(one)] as const));
         return [queue.statistics, expect.objectContaining(wanted)];
       },
       rests: () => [clock.pending, 0],
@@ -200,4 +198,16 @@ test('what was answered under a lock is not kept by it', async () => {
   collect();
   expect(answers.map((one) => one.deref())).toEqual(Array<undefined>(6).fill(undefined));
   await lock.share(answer);
+});
+
+test('who is alone begins when those that share have ended', async () => {
+  const lock = new SharedLock();
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const order: string[] = [];
+  const note = (one: string) => void order.push(one);
+  const ends = [lock.share(() => promise).then(note), lock.alone(() => Promise.resolve('alone')).then(note)];
+  await new Promise(setImmediate);
+  resolve('shared');
+  await Promise.all(ends);
+  expect(order).toEqual(['shared', 'alone']);
 });

@@ -17,9 +17,7 @@ describe('words that are to be pasted into a shell', () => {
     ];
     const bash = `printf '%s\\0' ${quoteWords(words)}`;
     const output = execFileSync('bash', ['-c', bash], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'inherit'],
-      env: { LC_ALL: 'C.UTF-8' },
+      ...{ encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], env: { LC_ALL: 'C.UTF-8' } },
     });
     expect(output.split('\0').slice(0, -1)).toEqual(words);
   });
@@ -58,14 +56,11 @@ describe('what others say, as it is printed', () => {
 
 const names = ['vip', 'mode', 'proxyMode', 'clusterIp', 'endpoints', 'logLevel', 'logFormat'];
 
-test.each([
-  ['vpi', 'vip'],
-  ['vips', 'vip'],
-  ['proxy-mode', 'proxyMode'],
-  ['PROXY_MDOE', 'proxyMode'],
-  ['endpoint', 'endpoints'],
-  ['loglvel', 'logLevel'],
-])('%s most likely means %s', (word, nearest) => {
+const typos = {
+  ...{ vpi: 'vip', vips: 'vip', 'proxy-mode': 'proxyMode', PROXY_MDOE: 'proxyMode' },
+  ...{ endpoint: 'endpoints', loglvel: 'logLevel' },
+};
+test.each(Object.entries(typos))('%s most likely means %s', (word, nearest) => {
   expect(findNearest(word, names)).toBe(nearest);
 });
 

@@ -22,6 +22,5 @@ test('a build that stands still while something is measured goes on, and its end
   const ended = build.wait();
   await sleep(100);
   writeFileSync(gate, '');
-  expect(await ended).toBe(true);
-  expect(build.readLog()).toBe('begun\nbuilt\n');
+  expect([await ended, build.readLog()]).toEqual([true, 'begun\nbuilt\n']);
 });

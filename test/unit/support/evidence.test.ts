@@ -41,11 +41,9 @@ let folder: string;
 makeFolderEach('evidence', (made) => {
   folder = made;
   const config = {
-    displayName: 'small',
-    rootDir: folder,
+    ...{ displayName: 'small', rootDir: folder },
     testEnvironment: locate('test/support/jest/environment.js'),
-    testEnvironmentOptions: { evidenceLimitMs: 300 },
-    testRegex: 'test\\.ts$',
+    ...{ testEnvironmentOptions: { evidenceLimitMs: 300 }, testRegex: 'test\\.ts$' },
     extensionsToTreatAsEsm: ['.ts'],
     transform: {
       '\\.ts$': [

@@ -28,10 +28,7 @@ test('a client that stood still sends what it missed later, at its rate, and los
   // As a process that gets no processor: its timers are due, and answers wait.
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, standstillMs);
   expect(await connecting).toMatchObject({
-    sent: 50,
-    failures: [],
-    slowAtMs: [],
-    apiservers: { someone: 50 },
+    ...{ sent: 50, failures: [], slowAtMs: [], apiservers: { someone: 50 } },
   });
   expect(performance.now() - begun).toBeGreaterThan(durationMs + standstillMs - 100);
 });
@@ -53,12 +50,7 @@ test('a local port that another connection of the host has is left out', async (
   await Promise.race([once(holder, 'connect'), once(holder, 'error').catch(() => undefined)]);
   const report = await connectAtRate(
     {
-      kind: 'connects',
-      host: '127.0.0.1',
-      port,
-      perSecond: 50,
-      durationMs: 100,
-      firstLocalPort,
+      ...{ kind: 'connects', host: '127.0.0.1', port, perSecond: 50, durationMs: 100, firstLocalPort },
       isNamed: true,
     },
     new AbortController().signal,

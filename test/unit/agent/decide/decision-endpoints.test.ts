@@ -15,12 +15,8 @@ const remedy = "Set --advertise-address of each kube-apiserver to its own host's
 const seen = { value: [first], seenIn: 'kube-proxy' };
 
 const all: EndpointSources = {
-  family: 'ipv4',
-  api: null,
-  kubeProxy: seen,
-  configured: [second],
-  remembered: { value: [third], seenIn: 'memory' },
-  previousEndpoints: [],
+  ...{ family: 'ipv4', api: null, kubeProxy: seen, configured: [second] },
+  ...{ remembered: { value: [third], seenIn: 'memory' }, previousEndpoints: [] },
   installed: [toEndpoint('10.0.0.14:6443')],
   vips: [vip],
   addresses: [],
@@ -43,11 +39,7 @@ test.each<[string, Partial<EndpointSources>, string]>([
   ['no kube-proxy without any', { kubeProxy: named('kube-proxy') }, '10.0.0.12:6443 from --endpoints'],
   // A loop.
   ['no VIP itself', { kubeProxy: named('kube-proxy', vip, first) }, '10.0.0.11:6443 from kube-proxy'],
-  [
-    'nobody who names a VIP alone',
-    { kubeProxy: named('kube-proxy', vip) },
-    '10.0.0.12:6443 from --endpoints',
-  ],
+  ['nobody who names a VIP only', { kubeProxy: named('kube-proxy', vip) }, '10.0.0.12:6443 from --endpoints'],
   [
     'kube-proxy, sorted and each once, so that rules are the same on every node',
     { kubeProxy: named('kube-proxy', third, first, third) },
@@ -177,12 +169,7 @@ describe('the source of own connections to a VIP', () => {
     ['is the first in its subnet', '10.0.0.11 10.0.0.12 10.0.0.50/32', '10.0.0.11'],
     ['has a subnet there: other /32 are virtual', '10.0.0.60/32 192.168.0.1 10.0.0.50/32', '192.168.0.1'],
     ['is on its interface', '172.16.0.1@eth1 192.168.0.1 10.0.0.50/32', '192.168.0.1'],
-    [
-      'is the usual one, where the VIP is on lo',
-      '10.244.0.1@cni0 10.0.0.11 10.0.0.50/32@lo',
-      '10.0.0.11',
-      '10.0.0.11',
-    ],
+    ['is the usual for a VIP on lo', '10.244.0.1@cni0 10.0.0.11 10.0.0.50/32@lo', '10.0.0.11', '10.0.0.11'],
     ['is a /32 where a cloud gives no other', '10.0.0.11/32 10.0.0.50/32', '10.0.0.11', '10.0.0.11'],
     ['is none that leads nowhere', '!127.0.0.1/8@lo !169.254.0.1/16 10.0.0.50/32', null],
     ['is none on a host whose only other address is elsewhere', '10.244.0.1@cni0 10.0.0.50/32', null],
@@ -220,12 +207,7 @@ describe('a route of ours', () => {
     ['stays as it should be', both, right, []],
     ['goes where its VIP is elsewhere', '10.0.0.11', right, [`remove ${right}`]],
     ['goes where nobody names its VIP any more', '10.0.0.11 10.0.0.51', left, [`remove ${left}`]],
-    [
-      'with a wrong source goes after the right one',
-      both,
-      wrongSource,
-      [`add ${right}`, `remove ${wrongSource}`],
-    ],
+    ['of a wrong source goes after the right', both, wrongSource, [`add ${right}`, `remove ${wrongSource}`]],
     ['at a wrong interface goes after it, too', both, wrongDevice, [`add ${right}`, `remove ${wrongDevice}`]],
   ])('%s', (_, addresses, own, changes) => {
     expect(summarize(see(addresses, [own]))).toEqual(changes);

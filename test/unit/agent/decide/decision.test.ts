@@ -35,9 +35,7 @@ describe('kube-proxy in iptables mode', () => {
     const assessment = await lookOnce(kernel, ordinaryConfig);
     expect(assessment.observation.dialect.value).toBe(dialect);
     expect(decisionOf(assessment)).toMatchObject({
-      mode: 'service-chain',
-      clusterIp: '10.96.0.1',
-      backends: apiservers,
+      ...{ mode: 'service-chain', clusterIp: '10.96.0.1', backends: apiservers },
     });
     expect(await writtenRules(kernel, assessment, dialect)).toEqual(['-j KUBE-SVC-NPX46M4PTMTKRN6Y']);
   });
@@ -55,15 +53,12 @@ describe('kube-proxy in iptables mode', () => {
     expect(await writtenRules(kernel, assessment)).not.toContain('-j KUBE-SVC-NPX46M4PTMTKRN6Y');
   });
 
-  test.each(['nft', 'legacy'])(
-    'iptables-%s-save.no-endpoints.txt: nobody knows an apiserver, so the VIP is left to its holder',
-    async (backend) => {
-      const kernel = restoreCaptures([`iptables-${backend}-save.no-endpoints.txt`]);
-      const assessment = await lookOnce(kernel, ordinaryConfig);
-      expect(decisionOf(assessment)).toMatchObject({ mode: 'passthrough', backends: [] });
-      expect(await writtenRules(kernel, assessment, backend === 'nft' ? 'nft' : 'legacy')).toEqual([]);
-    },
-  );
+  test.each(['nft', 'legacy'])('in iptables-%s-save.no-endpoints.txt the VIP is left', async (backend) => {
+    const kernel = restoreCaptures([`iptables-${backend}-save.no-endpoints.txt`]);
+    const assessment = await lookOnce(kernel, ordinaryConfig);
+    expect(decisionOf(assessment)).toMatchObject({ mode: 'passthrough', backends: [] });
+    expect(await writtenRules(kernel, assessment, backend === 'nft' ? 'nft' : 'legacy')).toEqual([]);
+  });
 
   test('without endpoints, those given with --endpoints are balanced over', async () => {
     const kernel = restoreCaptures(['iptables-nft-save.no-endpoints.txt']);
@@ -110,9 +105,7 @@ describe('kube-proxy in ipvs mode', () => {
     const assessment = await lookOnce(kernel, ordinaryConfig);
     expect(assessment.observation.proxyMode.value).toBe('ipvs');
     expect(decisionOf(assessment)).toMatchObject({
-      mode: 'cluster-ip',
-      clusterIp: '10.96.0.1',
-      backends: three,
+      ...{ mode: 'cluster-ip', clusterIp: '10.96.0.1', backends: three },
     });
     expect(await writtenRules(kernel, assessment, 'legacy')).toEqual([
       '-p tcp -m tcp -j DNAT --to-destination 10.96.0.1:443',

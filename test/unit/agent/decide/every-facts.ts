@@ -5,7 +5,6 @@ import { modes, proxyModes } from '../../../../config/options.ts';
 const vip = toEndpoint('10.0.0.50:6443');
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
 
-/** All eight sets of three apiservers. */
 const sets = Array.from({ length: 8 }, (_, bits) =>
   three.filter((_endpoint, index) => (bits & (1 << index)) !== 0),
 );

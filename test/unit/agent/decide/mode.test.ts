@@ -60,41 +60,23 @@ test.each<[string, boolean, string, Case?]>([
   ['nothing is balanced and its own apiserver lives', true, 'ready ready', unbalanced],
   ['nothing is balanced and no apiserver is known', true, '', unbalanced],
   ['nothing is known and nobody listens: another node does no better', true, '', deaf],
-  [
-    'nobody listens at the VIP, but it is balanced',
-    true,
-    'ready ready',
-    { backends: [own], isListening: false },
-  ],
+  ['nobody listens there, but it is balanced', true, 'ready ready', { backends: [own], isListening: false }],
   ['nothing is balanced, nobody listens and all others refuse', true, 'ready refusing', deaf],
   ['nothing is balanced, its own lives and nobody listens at the VIP', false, 'ready ready', deaf],
   ['nothing is balanced, its own is dead and another lives', false, 'refusing ready', unbalanced],
-  [
-    'nothing is balanced and it has none of its own',
-    false,
-    'ready ready',
-    { backends: [], local: '10.0.0.99' },
-  ],
+  ['nothing is balanced and it has none itself', false, 'ready ready', { backends: [], local: '10.0.0.99' }],
   ['its own is dead, and others may serve unheard', false, 'refusing long-unheard long-unheard'],
   ['its own is dead, and no other host is heard: that is this side', false, 'refusing lost lost'],
 ])('where %s, a node may hold the VIP: %s', (_, mayHold, seen, more = {}) => {
   expect(judge(seen, more)).toBe(mayHold);
 });
 
-test.each([
-  ['ready', false],
-  ['warming', false],
-  ['drained', true],
-  ['refusing', true],
-  ['unheard', true],
-])(
-  'a drained node that holds the VIP, while the only other apiserver is %s: may it? %s',
-  (other, mayHold) => {
-    expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
-    // Without the drain it may, whatever the other is like.
-    expect(judge(`drained ${other}`)).toBe(true);
-  },
-);
+const drainedBeside = { ready: false, warming: false, drained: true, refusing: true, unheard: true };
+test.each(Object.entries(drainedBeside))('a drained one beside one that is %s may: %s', (other, mayHold) => {
+  expect(judge(`drained ${other}`, { isLeaving: true })).toBe(mayHold);
+  // Without the drain it may, whatever the other is like.
+  expect(judge(`drained ${other}`)).toBe(true);
+});
 
 test('of two VIPs one that is served is enough: all move together', () => {
   const health = new Map([
@@ -120,9 +102,8 @@ test('whatever the facts, decide() is the first row of the table that holds, alw
     const { row, outcome } = lookUp(facts);
     rowToCount.set(row, (rowToCount.get(row) ?? 0) + 1);
     const complaint = findComplaint(facts, outcome);
-    if (complaint !== null) {
+    if (complaint !== null)
       throw new Error(`${complaint}; the row is: ${row.when}: ${JSON.stringify(facts)}`);
-    }
   }
   expect(count).toBe(1_393_920);
   expect([...rowToCount].filter(([, times]) => times === 0)).toEqual([]);
@@ -134,6 +115,7 @@ function findComplaint(facts: VipFacts, wanted: Outcome): string | null {
   if (found.mode !== wanted.mode) return `goes ${found.mode}, not ${wanted.mode}`;
   if (found.backends !== wanted.backends) return `to ${found.backends}, not to ${wanted.backends}`;
   if (decision.isBypass !== isBypass(facts)) return `isBypass is ${String(decision.isBypass)}`;
+  if (facts.serviceChain !== null && decision.clusterIp === null) return 'does not tell the ClusterIP';
   // In other modes nobody asks.
   const isAsked = ['iptables', 'ipvs'].includes(facts.proxyMode.value);
   if (isAsked && isAgreeing(facts) !== isAgreed(facts)) return 'counts this look wrongly';
@@ -146,9 +128,8 @@ function findFault(facts: VipFacts, decision: Decision): string | null {
   if (reason === '') return 'has no reason';
   if (mode === 'cluster-ip' && clusterIp === null) return 'has no ClusterIP to go to';
   // A jump into a chain that kube-proxy wants gone, or that is not there, would pin it.
-  if (mode === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null)) {
+  if (mode === 'service-chain' && (facts.unwanted !== null || facts.serviceChain === null))
     return 'pins a chain (I11)';
-  }
   const again = decide(facts);
   const isSame = again.reason === reason && toOutcome(again).backends === toOutcome(decision).backends;
   return isSame ? null : 'is another one the second time (I3)';
@@ -185,19 +166,16 @@ describe('planning for a host that is not looked at', () => {
     expect(rulesIn(state, chain)).toEqual(['-p tcp -m tcp -j DNAT --to-destination 10.244.255.1:443']);
   });
 
-  test.each(['nftables', 'none'] as const)(
-    'kube-proxy as %s says: straight to the apiservers given',
-    (proxyMode) => {
-      const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
-      const state = planOffline({ ...config, proxyMode, endpoints });
-      expect(state.decisions).toMatchObject([{ mode: 'direct', backends: endpoints.slice(0, 2) }]);
-      const [transaction] = state.plan.transactions;
-      const isOwnTable = proxyMode === 'nftables';
-      expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
-      expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
-      expect(transaction?.input).toContain('172.16.64.11');
-    },
-  );
+  test.each(['nftables', 'none'] as const)('kube-proxy as %s: straight to the apiservers', (proxyMode) => {
+    const endpoints = ['172.16.64.11:6443', '172.16.64.12:6443', '[fd00::11]:6443'].map(toEndpoint);
+    const state = planOffline({ ...config, proxyMode, endpoints });
+    expect(state.decisions).toMatchObject([{ mode: 'direct', backends: endpoints.slice(0, 2) }]);
+    const [transaction] = state.plan.transactions;
+    const isOwnTable = proxyMode === 'nftables';
+    expect(transaction?.dialect).toBe(isOwnTable ? 'nftables' : 'nft');
+    expect(rulesIn(state, chain)).toHaveLength(isOwnTable ? 0 : 2);
+    expect(transaction?.input).toContain('172.16.64.11');
+  });
 
   test.each<[Partial<Config>, string]>([
     [{ mode: 'direct' }, '--mode random '],

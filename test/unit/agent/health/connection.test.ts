@@ -70,7 +70,6 @@ class Kubeconfig {
   readonly clock = new FakeClock();
   access: Pick<ApiAccess, 'serverName' | 'tls' | 'headers'> = withToken('one');
 
-  /** A connection to one apiserver. */
   hold({ endpoint }: Answering, onClose = (): void => undefined): HeldConnection {
     const { access } = this;
     const defaults = { origin: '/etc/kubeconfig', host: access.serverName, port: 6443, isInCluster: false };
@@ -132,8 +131,7 @@ test('a client certificate is shown in the handshake, and a new one in a new han
   await kubeconfig.replace(withCertificate(nextClient));
   outcomes.push(await held.ask(limitMs));
   expect(outcomes).toEqual([{ kind: 'ready' }, shutdown, shutdown]);
-  expect(new Set(secretive.came).size).toBe(3);
-  expect(secretive.connections).toBe(3);
+  expect([new Set(secretive.came).size, secretive.connections]).toEqual([3, 3]);
 });
 
 const distrusted: unknown = expect.objectContaining({ kind: 'failing', cause: 'distrust' });
@@ -144,11 +142,7 @@ const unverified =
 test.each<[string, Identity, readonly unknown[]]>([
   ['a stranger that took the place of a verified one', stranger, [distrusted, distrusted]],
   ['one that starts anew with a certificate for another name', renamed, [expect.anything(), ready, ready]],
-  [
-    'one that nobody verifies, as the file of the CA is gone',
-    own,
-    Array(3).fill({ kind: 'ready', livenessOnly: unverified }),
-  ],
+  ['one unverified: the CA’s file is gone', own, Array(3).fill({ kind: 'ready', livenessOnly: unverified })],
 ])('%s gets no token', async (_, identity, outcomes) => {
   const secretive = await startSecretive(() => false);
   const closed = Promise.withResolvers<undefined>();
@@ -190,7 +184,6 @@ test('credentials that are refused are not sent again, until others are there', 
   expect(secretive.came).toEqual(['', 'Bearer one', '', '', 'Bearer two']);
 });
 
-/** A connection, and what was heard on it. */
 interface Heard {
   readonly connection: PingConnection;
   readonly isAnswer: boolean[];

@@ -59,7 +59,6 @@ export function makeFutureIdentity(folder: string, name: string, from: Date): Id
 export class LocalApiservers {
   readonly #endings: (() => void)[] = [];
 
-  /** One that answers /readyz with a status and a body. */
   async answer({ key, certificate }: Identity, status: number, body = 'ok'): Promise<Answering> {
     const answering = { connections: 0, questions: 0 };
     const server = createHttpsServer(
@@ -88,7 +87,6 @@ export class LocalApiservers {
     await new Promise<void>((resolve) => server.listen(endpoint.port, '127.0.0.1', resolve));
   }
 
-  /** Has a server listen on a free port. */
   async listen(server: TcpServer): Promise<Endpoint> {
     const sockets = new Set<Socket>();
     server.on('connection', (socket: Socket) => sockets.add(socket));
@@ -105,7 +103,6 @@ export class LocalApiservers {
     this.#endings.push(end);
   }
 
-  /** The end of all. */
   close(): void {
     for (const end of this.#endings.splice(0)) end();
   }
@@ -115,7 +112,6 @@ export class LocalApiservers {
 export interface Answering {
   readonly server: Server;
   readonly endpoint: Endpoint;
-  /** How many connections were made. */
   connections: number;
   /** How many questions came. */
   questions: number;

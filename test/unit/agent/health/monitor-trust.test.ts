@@ -55,7 +55,6 @@ class World {
     return new World(await Promise.all([0, 1, 2].map(() => apiservers.answer(identity, 200))));
   }
 
-  /** All three, in order. */
   get all(): HealthMonitor['all'] {
     return this.three.map(({ endpoint }) => {
       const found = this.monitor.all.find((one) => formatEndpoint(one.endpoint) === formatEndpoint(endpoint));
@@ -68,7 +67,6 @@ class World {
     return this.all.map(({ state }) => state);
   }
 
-  /** Waits until so much is so. */
   async wait(isThere: () => boolean): Promise<void> {
     await waitUntil(
       () => Promise.resolve(isThere()),
@@ -174,7 +172,7 @@ test('an apiserver that stands still for 1.5 s with a full accept queue gets no 
   });
   const isThere = (...states: string[]) =>
     waitUntil(
-      () => Promise.resolve(states.some((state) => seen.has(state))),
+      () => Promise.resolve(states.some((one) => seen.has(one))),
       () => JSON.stringify([...seen]),
     );
   await waitUntil(

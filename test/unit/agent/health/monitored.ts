@@ -38,9 +38,7 @@ export class Monitored {
     this.clock = clock;
     this.apiservers = new FakeApiservers(clock, this.sent.listen(clock));
     this.monitor = new HealthMonitor({
-      apiserver: this.apiservers,
-      clock,
-      settings: { intervalMs: 250, timeoutMs: 250 },
+      ...{ apiserver: this.apiservers, clock, settings: { intervalMs: 250, timeoutMs: 250 } },
       onChange: (before, after) => {
         this.#note(before, after);
       },
@@ -66,7 +64,6 @@ export class Monitored {
     this.monitor.watch({ endpoints: endpoints.map(toEndpoint), localAddresses });
   }
 
-  /** The state of each, in order. */
   get states(): HealthState[] {
     return this.monitor.all.map(({ state }) => state);
   }

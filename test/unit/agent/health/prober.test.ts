@@ -102,8 +102,7 @@ test('questions share one connection, which stays up between them', async () => 
   expect(held.isOpen).toBe(false);
   for (let question = 0; question < 3; question += 1)
     expect(await held.ask(limitMs)).toEqual({ kind: 'ready' });
-  expect(held.isOpen).toBe(true);
-  expect(answering.connections).toBe(1);
+  expect([held.isOpen, answering.connections]).toEqual([true, 1]);
 });
 
 const [pingLine, etcdLine] = ['[+]ping ok\n', '[-]etcd failed: reason withheld\n'];
@@ -131,12 +130,7 @@ test.each<[string, string, Parameters<typeof answer>, object]>([
     { ...failing('[-]etcd failed'), cause: 'other' },
   ],
   ['one is verified by the CA that is given, whatever name it has', certificate, [200], { kind: 'ready' }],
-  [
-    'a stranger with another CA is failing, and the CA is named',
-    stranger,
-    [200],
-    { kind: 'failing', reason: distrusted, cause: 'distrust' },
-  ],
+  ['a stranger of another CA', stranger, [200], { kind: 'failing', reason: distrusted, cause: 'distrust' }],
 ])('%s', async (_, authority, answered, outcome) => {
   const { endpoint } = await answer(...answered);
   expect(await hold(endpoint, { authority }).ask(limitMs)).toEqual(outcome);
@@ -185,8 +179,7 @@ test('who hangs up during the handshake has not answered', async () => {
 });
 
 test('a CA file that is missing or holds something else counts as none', () => {
-  expect(findAuthority(join(folder, 'missing'))).toBeNull();
-  expect(findAuthority(key)).toBeNull();
+  expect([findAuthority(join(folder, 'missing')), findAuthority(key)]).toEqual([null, null]);
   expect(findAuthority(certificate)).toMatchObject({ file: certificate });
 });
 
@@ -282,7 +275,6 @@ function startPinger(): Steps {
       pings: (count) => [listPings().length, Number(count)],
       last: (ms) => [listPings().at(-1), Number(ms)],
       told: (text) => [told.join(', '), text],
-      /** Of each that was made: open or closed. */
       made: (text) => [made.map(({ isClosed }) => (isClosed ? 'closed' : 'open')).join(' '), text],
       rests: () => [clock.pending, 0],
     }),

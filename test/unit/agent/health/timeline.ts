@@ -17,7 +17,6 @@ export async function play(timeline: string): Promise<Monitored> {
   return world;
 }
 
-/** A test for each title, which plays its timeline. */
 export function testHealth(titleToTimeline: Readonly<Record<string, string>>): void {
   testTimelines(titleToTimeline, play);
 }

@@ -94,13 +94,10 @@ describe('what the backend is, while nft cannot be read', () => {
     return kernel;
   };
 
-  test.each(['auto', 'legacy'] as const)(
-    "is legacy where kube-proxy's rules are there (--iptables %s)",
-    async (iptables) => {
-      const observation = await observe(spoil(restoreCaptures(legacyHost)), { config: { iptables } });
-      expect(observation).toMatchObject({ dialect: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
-    },
-  );
+  test.each(['auto', 'legacy'] as const)("is legacy where kube-proxy's rules are (%s)", async (iptables) => {
+    const observation = await observe(spoil(restoreCaptures(legacyHost)), { config: { iptables } });
+    expect(observation).toMatchObject({ dialect: { value: 'legacy' }, proxyMode: { value: 'iptables' } });
+  });
 
   test('is legacy where the kernel has no nf_tables', async () => {
     expect((await observe(spoil(restoreCaptures([])))).dialect.value).toBe('legacy');
@@ -196,12 +193,7 @@ describe('the backend', () => {
     // A jump into its chain is possible nowhere else.
     ["is where kube-proxy's live rule is, before any hint", [hint('nft')], { entryRule: 'legacy' }, isLive],
     ...[kubeletHint, kubeletCanary, proxyCanary].flatMap((chain): Row[] => [
-      [
-        `is nft by ${chain}, before more rules`,
-        [hint('nft', chain), legacyRules],
-        {},
-        `nft: mangle has ${chain}`,
-      ],
+      [`is nft by ${chain} before rules`, [hint('nft', chain), legacyRules], {}, `nft: mangle has ${chain}`],
       [`is legacy by ${chain}`, [hint('legacy', chain), empty], {}, `legacy: mangle has ${chain}`],
     ]),
     [
@@ -217,12 +209,7 @@ describe('the backend', () => {
     ['does not come by our own rules', [legacyRules, ownRules], {}, 'legacy: '],
     ['is nft while that cannot be read', [legacyRules], { unread }, 'nft: '],
     ['is where kube-proxy is seen then', [legacyRules], { unread, entryRule: 'legacy' }, 'legacy: '],
-    [
-      'is legacy where there is no nft',
-      [],
-      { candidates: ['legacy'] },
-      'legacy: this host has no other iptables',
-    ],
+    ['is legacy without nft', [], { candidates: ['legacy'] }, 'legacy: this host has no other iptables'],
   ])('%s', (_, rulesets, evidence, expected) => {
     const { value, seenIn } = chooseIptablesDialect(rulesets, 'auto', seen(evidence));
     expect(`${value}: ${seenIn}`.slice(0, expected.endsWith(': ') ? expected.length : undefined)).toBe(

@@ -87,11 +87,7 @@ describe('the virtual server of default/kubernetes', () => {
   const sixth = { family: 'ipv6', clusterIp: 'FD00:96:0::1' } as const;
 
   test.each<[string, string, string, Partial<ServiceQuestion>?]>([
-    [
-      'leads to this host, whatever its port',
-      `${web} | 10.96.0.1:443 10.0.0.1:84`,
-      '10.96.0.1 to 10.0.0.1:84',
-    ],
+    ['leads to this host, at any port', `${web} | 10.96.0.1:443 10.0.0.1:84`, '10.96.0.1 to 10.0.0.1:84'],
     ['leads to 6443 only, if none leads here', `${web} | ${alone}`, found, elsewhere],
     ['is of that family', both, 'fd00:96::1 to [fd00::1]:6443', { family: 'ipv6' }],
     ['has a real server of weight 0, which is no backend', `${alone} 10.0.0.2:6443*0`, found],
@@ -148,11 +144,7 @@ type Evidence = Partial<ProxyModeEvidence>;
 
 const decide = (result: Evidence) =>
   decideProxyMode({
-    asked: null,
-    configured: 'auto',
-    iptables: [],
-    hasIpvsServer: false,
-    hasNftEntryRule: false,
+    ...{ asked: null, configured: 'auto', iptables: [], hasIpvsServer: false, hasNftEntryRule: false },
     ...result,
   });
 
@@ -164,9 +156,7 @@ describe('decideProxyMode', () => {
   const hook = 'nat PREROUTING jumps to KUBE-SERVICES';
   const flushed = { ...withoutEndpoints, isHooked: false };
   const forEach = (values: readonly string[], toRow: (value: string) => [string, Evidence, string]) =>
-    Object.fromEntries(
-      values.map(toRow).map(([title, evidence, mode]) => [title, [evidence, mode] as const]),
-    );
+    Object.fromEntries(values.map(toRow).map(([name, evidence, mode]) => [name, [evidence, mode] as const]));
 
   test.each(
     Object.entries<readonly [Evidence, string]>({
@@ -186,10 +176,7 @@ describe('decideProxyMode', () => {
         `iptables: ${edge}`,
       ]),
       'a hooked edge beats what ipvs and nftables mode left behind': [everything, `iptables: ${edge}`],
-      'an edge that no packet reaches loses to a live nftables one': [
-        { iptables: [unhooked], hasNftEntryRule: true },
-        `nftables: ${table}`,
-      ],
+      'an idle edge loses to nft': [{ iptables: [unhooked], hasNftEntryRule: true }, `nftables: ${table}`],
       'an edge that no packet reaches loses to a live virtual server': [
         { iptables: [unhooked, ipvs], hasIpvsServer: true },
         'ipvs: /proc/net/ip_vs',
@@ -198,18 +185,12 @@ describe('decideProxyMode', () => {
         { iptables: [ipvs], hasIpvsServer: true, hasNftEntryRule: true },
         `nftables: ${table}`,
       ],
-      'an edge that no packet reaches is still better than nothing': [
-        { iptables: [unhooked] },
-        `iptables: ${edge}`,
-      ],
+      'an edge that no packet reaches is better than none': [{ iptables: [unhooked] }, `iptables: ${edge}`],
       "a virtual server without kube-proxy's rules is somebody else's": [
         { hasIpvsServer: true },
         'none: no trace of kube-proxy',
       ],
-      'without rules for the service the hooked chains tell iptables': [
-        { iptables: [withoutEndpoints] },
-        `iptables: ${hook}`,
-      ],
+      'without rules hooked chains tell iptables': [{ iptables: [withoutEndpoints] }, `iptables: ${hook}`],
       'without rules for the service the hooked chains tell ipvs': [{ iptables: [ipvs] }, `ipvs: ${hook}`],
       'chains without rules are a kube-proxy whose tables somebody flushed': [
         { iptables: [flushed] },

@@ -16,6 +16,8 @@ async function observe(kernel: FakeKernel, asked: string | null = null): Promise
 const backendsOf = ({ views, proxyMode }: Observation) =>
   findProxyPart(views.ipv4, proxyMode.value).backends?.value.map(formatEndpoint);
 
+const inBoth = ['iptables-nft-save.three-endpoints.txt', 'iptables-legacy-save.two-endpoints.txt'];
+
 describe('what kube-proxy has as apiservers', () => {
   test('is what it has in the mode it runs in, whatever another one left behind', async () => {
     const kernel = restoreCaptures([
@@ -27,19 +29,13 @@ describe('what kube-proxy has as apiservers', () => {
   });
 
   test('is what packets get to, not what is left over in the other backend', async () => {
-    const kernel = restoreCaptures([
-      'iptables-nft-save.three-endpoints.txt',
-      'iptables-legacy-save.two-endpoints.txt',
-    ]);
+    const kernel = restoreCaptures(inBoth);
     kernel.run('ipv4', 'nft', '*nat\n-F PREROUTING\nCOMMIT\n');
     expect(backendsOf(await observe(kernel))).toEqual(two);
   });
 });
 
 test('the backend is told otherwise than by live rules when both have them', async () => {
-  const kernel = restoreCaptures([
-    'iptables-nft-save.three-endpoints.txt',
-    'iptables-legacy-save.two-endpoints.txt',
-  ]);
+  const kernel = restoreCaptures(inBoth);
   expect((await observe(kernel)).dialect.seenIn).toBe('mangle has KUBE-PROXY-CANARY');
 });

@@ -52,26 +52,15 @@ describe('what an agent is like', () => {
     const seconds = Date.parse('2026-01-01T00:00:00Z') / 1000;
     const values = read(world);
     expect(values).toMatchObject({
-      'vipnat_build_info 1.2.3 24.0.0': 1,
-      process_start_time_seconds: seconds,
-      process_cpu_seconds_total: 1.5,
-      process_resident_memory_bytes: 1000,
-      vipnat_rules_in_sync: 1,
-      vipnat_rule_differences: 0,
-      vipnat_rule_conflict: 0,
-      [`vipnat_vip_mode ${vip} service-chain`]: 1,
-      [`vipnat_vip_mode ${vip} cluster-ip`]: 0,
-      [`vipnat_vip_mode ${vip} direct`]: 0,
-      [`vipnat_vip_mode ${vip} passthrough`]: 0,
-      [`vipnat_vip_bypass ${vip}`]: 0,
-      [`vipnat_vip_held ${vip}`]: 0,
-      [`vipnat_vip_apiservers ${vip}`]: 3,
-      'vipnat_apiserver_state 10.77.0.11:6443 ready': 1,
-      'vipnat_apiserver_state 10.77.0.11:6443 dead': 0,
-      vipnat_can_serve: 1,
-      vipnat_track_file_current: 1,
-      vipnat_state_file_current: 1,
-      vipnat_host_drained: 0,
+      ...{ 'vipnat_build_info 1.2.3 24.0.0': 1, process_start_time_seconds: seconds },
+      ...{ process_cpu_seconds_total: 1.5, process_resident_memory_bytes: 1000, vipnat_rules_in_sync: 1 },
+      ...{ vipnat_rule_differences: 0, vipnat_rule_conflict: 0 },
+      ...{ [`vipnat_vip_mode ${vip} service-chain`]: 1, [`vipnat_vip_mode ${vip} cluster-ip`]: 0 },
+      ...{ [`vipnat_vip_mode ${vip} direct`]: 0, [`vipnat_vip_mode ${vip} passthrough`]: 0 },
+      ...{ [`vipnat_vip_bypass ${vip}`]: 0, [`vipnat_vip_held ${vip}`]: 0 },
+      ...{ [`vipnat_vip_apiservers ${vip}`]: 3, 'vipnat_apiserver_state 10.77.0.11:6443 ready': 1 },
+      ...{ 'vipnat_apiserver_state 10.77.0.11:6443 dead': 0, vipnat_can_serve: 1 },
+      ...{ vipnat_track_file_current: 1, vipnat_state_file_current: 1, vipnat_host_drained: 0 },
       vipnat_host_drained_vip_stays: 0,
     });
     expect(values['vipnat_last_sync_timestamp_seconds']).toBeCloseTo(seconds, 0);
@@ -83,10 +72,8 @@ describe('what an agent is like', () => {
     world.apiservers.set('10.77.0.13:6443', 'refusing');
     await world.clock.advance(1000);
     expect(read(world)).toMatchObject({
-      [`vipnat_vip_held ${vip}`]: 1,
-      [`vipnat_vip_mode ${vip} service-chain`]: 0,
-      [`vipnat_vip_mode ${vip} direct`]: 1,
-      [`vipnat_vip_bypass ${vip}`]: 1,
+      ...{ [`vipnat_vip_held ${vip}`]: 1, [`vipnat_vip_mode ${vip} service-chain`]: 0 },
+      ...{ [`vipnat_vip_mode ${vip} direct`]: 1, [`vipnat_vip_bypass ${vip}`]: 1 },
       [`vipnat_vip_apiservers ${vip}`]: 2,
       [`vipnat_vip_apiserver_share ${vip} 10.77.0.11:6443`]: 0.5,
       'vipnat_apiserver_state 10.77.0.13:6443 dead': 1,
@@ -111,9 +98,8 @@ describe('what an agent is like', () => {
 
   test('while drift is seen and cannot be written', async () => {
     const world = await start();
-    for (let count = 0; count < 50; count += 1) {
+    for (let count = 0; count < 50; count += 1)
       world.kernel.faults.failNext({ tool: 'iptables-nft-restore', code: 'TOOL_FAILED' });
-    }
     world.kernel.run('ipv4', 'nft', '*nat\n-F OUTPUT\nCOMMIT\n');
     await world.clock.advance(1000);
     expect(read(world)).toMatchObject({ vipnat_rules_in_sync: 0, vipnat_rule_differences: 1 });
@@ -124,9 +110,7 @@ describe('what an agent is like', () => {
     store.problem = new VipnatError('STATE_NOT_WRITTEN', 'x');
     const world = await start({ store }, ['10.77.0.11:6443']);
     expect(read(world)).toMatchObject({
-      vipnat_state_file_current: 0,
-      vipnat_can_serve: 1,
-      vipnat_track_file_current: 1,
+      ...{ vipnat_state_file_current: 0, vipnat_can_serve: 1, vipnat_track_file_current: 1 },
     });
     world.trackFile.problem = new VipnatError('TRACK_FILE_NOT_WRITTEN', 'x');
     world.apiservers.set('10.77.0.11:6443', 'unreachable');
@@ -164,15 +148,9 @@ describe('what an agent is like', () => {
     const { agent } = startAgent({ ports: { followApi: () => noApi } });
     const names = new Set(listSamples(agent.state, processState).map(({ name }) => name));
     expect([...names].sort()).toEqual([
-      'process_cpu_seconds_total',
-      'process_resident_memory_bytes',
-      'process_start_time_seconds',
-      'vipnat_build_info',
-      'vipnat_host_drained',
-      'vipnat_host_drained_vip_stays',
-      'vipnat_rule_conflict',
-      'vipnat_state_file_current',
-      'vipnat_waiting',
+      ...['process_cpu_seconds_total', 'process_resident_memory_bytes', 'process_start_time_seconds'],
+      ...['vipnat_build_info', 'vipnat_host_drained', 'vipnat_host_drained_vip_stays'],
+      ...['vipnat_rule_conflict', 'vipnat_state_file_current', 'vipnat_waiting'],
     ]);
   });
 });

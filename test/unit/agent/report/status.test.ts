@@ -22,9 +22,8 @@ const three = '10.77.0.11:6443 10.77.0.12:6443 10.77.0.13:6443'.split(' ');
 /** A host on which kube-proxy runs in iptables mode, and this one holds the VIP and an apiserver. */
 function createHost(captures = ['iptables-nft-save.three-endpoints.txt']): FakeKernel {
   const kernel = restoreCaptures(captures);
-  for (const address of ['10.0.0.50', '10.77.0.11']) {
+  for (const address of ['10.0.0.50', '10.77.0.11'])
     kernel.addAddress({ family: 'ipv4', address, device: 'eth0' });
-  }
   return kernel;
 }
 
@@ -199,30 +198,22 @@ drift       none
     expect(formatStatus(status)).toMatch(/^keepalived {2}running, state not known · vrid 51/m);
   });
 
-  test.each([false, true])(
-    'lists not what is missing where nothing is; an agent runs: %s',
-    async (isHere) => {
-      const status = await read(createHost(), isHere);
-      const text = formatStatus(status).replaceAll(/\s+/g, ' ');
-      const next = 'agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next';
-      expect([text.includes(next), text.includes('drift no rule of vipnat is here')]).toEqual([
-        !isHere,
-        !isHere,
-      ]);
-      const agent = isHere ? { pid: 812 } : null;
-      const check = formatCheck({ ...findings, agent, assessment: status.assessment });
-      expect((check.match(/drift:/g) ?? []).length > 1).toBe(isHere);
-      expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
-    },
-  );
+  test.each([false, true])('lists not what is missing where none is; an agent runs: %s', async (isHere) => {
+    const status = await read(createHost(), isHere);
+    const text = formatStatus(status).replaceAll(/\s+/g, ' ');
+    const next = 'agent NOT RUNNING: no rule of vipnat is here · vipnat doctor says what is next';
+    expect([text.includes(next), text.includes('drift no rule of vipnat')]).toEqual([!isHere, !isHere]);
+    const agent = isHere ? { pid: 812 } : null;
+    const check = formatCheck({ ...findings, agent, assessment: status.assessment });
+    expect((check.match(/drift:/g) ?? []).length > 1).toBe(isHere);
+    expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
+  });
 
   test('says from where the apiservers are known, where that is not kube-proxy', async () => {
     const endpoints = three.map(toEndpoint);
     const readReason = async (captures?: string[]) =>
       (await lookOnce(createHost(captures), { ...ordinaryConfig, endpoints })).decisions[0]?.reason;
-    expect(await readReason([])).toMatch(
-      /^this host runs no kube-proxy \(.*\); apiservers from --endpoints$/,
-    );
+    expect(await readReason([])).toMatch(/^this host runs no kube-proxy \(.*; apiservers from --endpoints$/);
     expect(await readReason()).not.toContain('--endpoints');
   });
 
@@ -243,15 +234,11 @@ test('as JSON it has the fields of the plan, and each apiserver, the agent and k
   const now = new Date('2026-01-04T00:00:00.000Z');
   const answer = JSON.parse(formatStatusJson(await read(kernel), 'm1', now)) as object;
   expect(answer).toMatchObject({
-    version: 1,
-    node: 'm1',
-    inSync: true,
+    ...{ version: 1, node: 'm1', inSync: true },
     agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
     vips: [
       {
-        vip: '10.0.0.50:6443',
-        held: true,
-        mode: 'service-chain',
+        ...{ vip: '10.0.0.50:6443', held: true, mode: 'service-chain' },
         backends: [
           { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
           { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },

@@ -70,7 +70,7 @@ test('one that was away for 12 s is back 3 s after its balancer has reported; fo
   const comeBack = (atMs: number) => ask(out, [true, true], atMs);
   expect([12_999, 13_000].map((atMs) => isReturning(comeBack(atMs)))).toEqual([false, true]);
   expect(comeBack(12_999).outSince).toBeNull();
-  const reported = addLease(comeBack(13_000), 'renewed', 14_000);
+  const reported = addLease(addLease(comeBack(13_000), 'renewed', 14_000), 'renewed', 15_000);
   const answer = { isAnswered: true, askedAt: 16_000, peers: 'answer' } as const;
   const outSince = [16_999, 17_000].map((now) => addAnswer(reported, answer, now).outSince);
   expect(outSince).toEqual([1000, null]);

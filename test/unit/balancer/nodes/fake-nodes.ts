@@ -92,7 +92,6 @@ export class FakeNodes {
     return [...this.health.outages.out].sort();
   }
 
-  /** Those whose open connections are lost, sorted. */
   get lost(): readonly string[] {
     return [...this.health.outages.lost].sort();
   }
@@ -151,10 +150,7 @@ export class FakeNodes {
 /** What each line of the log says of which node. */
 const toldTexts: readonly (readonly [RegExp, string])[] = [
   [/^node (\S+) \(.*\) does not answer: its pods get no new connection from this node$/, '$1 out'],
-  [
-    /^node (\S+) still does not answer, and its Lease has expired: open connections to its pods are forgotten$/,
-    '$1 lost',
-  ],
+  [/^node (\S+) still does not answer, and its Lease has expired: .* are forgotten$/, '$1 lost'],
   [/^node (\S+) answers again\. .* after its balancer has reported, or after a minute$/, '$1 returns'],
   [/^node (\S+) is in use again after \d.*: its pods get connections$/, '$1 back'],
   [/^node (\S+) does not answer at \S+:\d+, and never has: a firewall .*$/, '$1 never answers'],

@@ -37,9 +37,7 @@ function startKeeper(): Steps {
   const reloads: string[] = [];
   let check = (text: string): string | null => (text === '' ? 'it is empty' : null);
   const keeper = new ConfigurationKeeper({
-    files,
-    clock,
-    logger,
+    ...{ files, clock, logger },
     testConfiguration: (path) => Promise.resolve(check(readFileSync(path, 'utf8'))),
     findRunning: () => Promise.resolve(running),
     reload: () => {

@@ -95,12 +95,7 @@ describe('the seats of a node', () => {
   });
 
   test.each([
-    [
-      'a subnet of this host',
-      '198.51.100.10',
-      {},
-      '198.51.100.10 is in no subnet of this host (it has eth0, eth1)',
-    ],
+    ['a subnet here', '198.51.100.10', {}, '198.51.100.10 is in no subnet of this host (it has eth0, eth1)'],
     [
       'an interface with such addresses',
       'fd01::1',
@@ -119,9 +114,7 @@ describe('the seats of a node', () => {
       makePool('other', [seat(1, '192.0.2.10')]),
     ]);
     expect(found.seats.map(({ name }) => name)).toEqual(['other/1']);
-    expect(found.problems).toEqual([
-      expect.stringContaining(`this node does not hold seat default/0: ${problem}`),
-    ]);
+    expect(found.problems).toEqual([expect.stringContaining(`does not hold seat default/0: ${problem}`)]);
     // A seat that names sixteen others may name this node later.
     const others = Array.from({ length: 16 }, (_, at) => `other-${at}`);
     const look = (count: number) =>
@@ -203,8 +196,7 @@ describe('the seats of a node', () => {
     });
 
     test('are on the interface that the pool names, if that has an own address', () => {
-      expect(read('198.51.100.7', 'eth0')).toBe('eth0');
-      expect(read('fd00:1::7', 'eth0')).toBe('eth0');
+      expect([read('198.51.100.7', 'eth0'), read('fd00:1::7', 'eth0')]).toEqual(['eth0', 'eth0']);
       expect(read('fd00:1::7', 'eth1')).toBe('needs the interface eth1, which has no IPv6 address here');
       expect(read('10.0.9.2', 'eth0')).toBe('is an address of this host itself');
       expect(read('198.51.100.7')).toBe('is in no subnet of this host (it has eth1)');
@@ -244,10 +236,7 @@ describe('the seats of a node', () => {
   });
 
   test('of 1,000 addresses that cannot be held, twenty are named to others', () => {
-    const names = Array.from(
-      { length: 1000 },
-      (_, index) => `10.1.${Math.floor(index / 250)}.${index % 250}`,
-    );
+    const names = Array.from({ length: 1000 }, (_, at) => `10.1.${Math.floor(at / 250)}.${at % 250}`);
     const virtualIps = names.map((one) => makeVirtualIp(one, 'default/0'));
     const { unheld } = plan([makePool('default', [seat(0, '10.0.9.10')])], ...virtualIps);
     expect(Object.keys(unheld)).toHaveLength(20);

@@ -51,10 +51,7 @@ class FakeHost {
 
   constructor() {
     this.seats = new Seats({
-      node: 'w1',
-      files,
-      clock: this.clock,
-      logger: this.logger,
+      ...{ node: 'w1', files, clock: this.clock, logger: this.logger },
       testConfiguration: () => Promise.resolve(null),
       findRunning: () => Promise.resolve(this.running),
       reload: () => {
@@ -142,32 +139,29 @@ describe('the seats of a node', () => {
   test.each([
     ['10.0.9.10', ['10.0.9.20', '10.0.9.21', '10.0.9.22']],
     ['fd00:9::10', ['fd00:9::20', 'fd00:9::21', 'fd00:9::22']],
-  ])(
-    'of %s have no address that nobody was known to have before it was asked for: %j',
-    async (network, texts) => {
-      const asked: string[] = [];
-      host.onAsked = (addresses) => asked.push(...addresses);
-      const [former = '', others = '', free = ''] = texts;
-      host.others.set(others, '02:00:00:00:00:01');
-      const make = (text: string, isNew: boolean) =>
-        makeVirtualIp(text.replaceAll(':', '-'), 'default/0', { isNew });
-      host.running = null;
-      host.seats.start();
-      host.seats.update({
-        pools: [makePool('default', [makeSeat(0, network, ['w1', 'w2'])])],
-        virtualIps: [make(former, false), make(others, true), make(free, true)],
-      });
-      await waitFor(() => readFile() !== null);
-      expect([readFile()?.slice(1), asked]).toEqual([[former], []]);
-      host.running = { pid: 8, startedMs: 0, ageMs: 60_000 };
-      await waitFor(() => host.held.includes(free));
-      expect([host.held.slice(1), asked]).toEqual([
-        [former, free],
-        [others, free],
-      ]);
-      expect(host.states.at(-1)?.inUse).toEqual([others]);
-    },
-  );
+  ])('of %s have no address that nobody had before it was asked for: %j', async (network, texts) => {
+    const asked: string[] = [];
+    host.onAsked = (addresses) => asked.push(...addresses);
+    const [former = '', others = '', free = ''] = texts;
+    host.others.set(others, '02:00:00:00:00:01');
+    const make = (text: string, isNew: boolean) =>
+      makeVirtualIp(text.replaceAll(':', '-'), 'default/0', { isNew });
+    host.running = null;
+    host.seats.start();
+    host.seats.update({
+      pools: [makePool('default', [makeSeat(0, network, ['w1', 'w2'])])],
+      virtualIps: [make(former, false), make(others, true), make(free, true)],
+    });
+    await waitFor(() => readFile() !== null);
+    expect([readFile()?.slice(1), asked]).toEqual([[former], []]);
+    host.running = { pid: 8, startedMs: 0, ageMs: 60_000 };
+    await waitFor(() => host.held.includes(free));
+    expect([host.held.slice(1), asked]).toEqual([
+      [former, free],
+      [others, free],
+    ]);
+    expect(host.states.at(-1)?.inUse).toEqual([others]);
+  });
 
   test('are planned before it is said so, with what this node cannot hold', async () => {
     host.seats.start();

@@ -20,18 +20,12 @@ const list = (
 
 test('a Service without ranges lets everybody come, and one without a range of the family nobody of it', () => {
   expect([null, [], [' ']].map((texts) => list(texts, 'ipv4'))).toEqual([null, null, null]);
-  expect(list(['10.0.0.0/8'], 'ipv6')).toEqual([]);
-  expect(list(['no range'], 'ipv4')).toEqual([]);
+  expect([list(['10.0.0.0/8'], 'ipv6'), list(['no range'], 'ipv4')]).toEqual([[], []]);
 });
 
 test('ranges are of the family, without their host bits, and as few as they can be', () => {
   const given = [
-    '10.1.2.3/8',
-    '10.9.0.0/16',
-    ' 192.168.0.7/32',
-    'fd00::1/64',
-    '10.0.0.0/8',
-    '12.0.0.0/9',
+    ...['10.1.2.3/8', '10.9.0.0/16', ' 192.168.0.7/32', 'fd00::1/64', '10.0.0.0/8', '12.0.0.0/9'],
     '12.128.0.0/9',
   ];
   expect(list(given, 'ipv4')).toEqual(['10.0.0.0/8', '12.0.0.0/8', '192.168.0.7']);
@@ -65,8 +59,7 @@ test('a list is read once, and one that is too long not at all', () => {
       return Reflect.get(target, key) as unknown;
     },
   });
-  expect(readSourceRanges(more).isTooLong).toBe(true);
-  expect(looked).toEqual(['length']);
+  expect([readSourceRanges(more).isTooLong, looked]).toEqual([true, ['length']]);
 });
 
 function make(
@@ -104,8 +97,7 @@ describe('connections that are sent on', () => {
 
   test('have a way past IPVS where one of them needs it', () => {
     const relay = { ends: new Map(), weights: new Map(), nodes: new Map([['n2', '10.244.2.2']]) };
-    expect(findRelayNeeds([])).toBe('no relays');
-    expect(findRelayNeeds([relay])).toBe('relays');
+    expect([findRelayNeeds([]), findRelayNeeds([relay])]).toEqual(['no relays', 'relays']);
     expect(findRelayNeeds([relay, { ...relay, uplinks: ['eth0'] }])).toBe('relays past IPVS');
   });
 });

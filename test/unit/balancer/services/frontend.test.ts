@@ -53,9 +53,7 @@ function balance(
 
 /** A ready endpoint of a node, unless its conditions say otherwise. */
 const on = (nodeName: string, address: string, conditions = {}) => ({
-  addresses: [address],
-  nodeName,
-  conditions: { ready: true, ...conditions },
+  ...{ addresses: [address], nodeName, conditions: { ready: true, ...conditions } },
 });
 /** The conditions of one that ends, and still serves. */
 const last = { ready: false, serving: true, terminating: true };
@@ -201,9 +199,8 @@ describe('an endpoint that would lead back here', () => {
 
   test("is not one at an address of this node, which is served as on every other node, whoever's it is", () => {
     const byHand = { addresses: ['10.77.0.11'], conditions: { ready: true } };
-    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')]) {
+    for (const endpoint of [byHand, on('n1', '10.77.0.11'), on('n2', '10.77.0.11')])
       expect(balance([endpoint])).toMatchObject({ addresses: ['10.77.0.11'], refused: [] });
-    }
   });
 });
 
@@ -237,11 +234,7 @@ describe('how connections are spread', () => {
     const loadBalancerSourceRanges = ['010.0.0.0/8', '10.0.0.0/8', '10.0.0.0/33'];
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges })).toMatchObject({
       port: { sources: ['10.0.0.0/8'] },
-      remarks: [
-        expect.stringContaining(
-          'default/web has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8',
-        ),
-      ],
+      remarks: [expect.stringContaining('has 2 source ranges that vipnat cannot read, such as 010.0.0.0/8')],
     });
     const many = Array.from({ length: 2001 }, (_, at) => `10.${at >> 8}.${at & 255}.0/24`);
     expect(balance([on('n1', '10.244.1.2')], { loadBalancerSourceRanges: many })).toMatchObject({
@@ -286,19 +279,16 @@ test.each([
   [30, {}, { 'vipnat.io/method': 'lc' }, 27],
   [60, { sessionAffinity: 'ClientIP' }, {}, 59],
   [30, local, {}, 9],
-])(
-  '%d ports with a thousand endpoints of each are too much with %j and %j',
-  (ports, spec, annotations, few) => {
-    const endpoints = Array.from({ length: 1000 }, (_, at) =>
-      on(`n${at % 50}`, `10.244.${at >> 8}.${at & 255}`),
-    );
-    const list = (length: number) =>
-      Array.from({ length }, (_, at) => ({ name: `p${at}`, port: at + 1, protocol: 'TCP' }));
-    const { left } = balance(endpoints, { ...spec, ports: list(ports) }, annotations);
-    expect(left).toBe(`1000 endpoints of each of ${ports} ports are more than its tables can have`);
-    expect(balance(endpoints, { ...spec, ports: list(few) }, annotations).left).toBeNull();
-  },
-);
+])('%d ports of a thousand endpoints each are too much with %j and %j', (ports, spec, annotations, few) => {
+  const endpoints = Array.from({ length: 1000 }, (_, at) =>
+    on(`n${at % 50}`, `10.244.${at >> 8}.${at & 255}`),
+  );
+  const list = (length: number) =>
+    Array.from({ length }, (_, at) => ({ name: `p${at}`, port: at + 1, protocol: 'TCP' }));
+  const { left } = balance(endpoints, { ...spec, ports: list(ports) }, annotations);
+  expect(left).toBe(`1000 endpoints of each of ${ports} ports are more than its tables can have`);
+  expect(balance(endpoints, { ...spec, ports: list(few) }, annotations).left).toBeNull();
+});
 
 test.each([
   ['30s', 30_000, []],
@@ -319,12 +309,7 @@ test.each([
 describe('weights', () => {
   const all = pods('n1/1 n1/2 n1/3');
   const weigh = (weights: readonly number[], endpoints: readonly EndpointWords[] = all, spec = {}) =>
-    balance(
-      endpoints,
-      spec,
-      {},
-      { weights: new Map(weights.map((weight, at) => [`10.244.1.${at + 1}`, weight])) },
-    );
+    balance(endpoints, spec, {}, { weights: new Map(weights.map((one, at) => [`10.244.1.${at + 1}`, one])) });
 
   test('go with the endpoints; who has none gets no connection, and drains', () => {
     const { port } = weigh([3, 0]);

@@ -190,7 +190,6 @@ function createWorldSteps(): Steps {
       expect(await readSlots()).toBe(slots);
     },
     ...toChecks({
-      /** The sets of which elements were changed. */
       changed: (sets) => [[...new Set(kernel.changes.slice(changes).map(({ set }) => set))].join(' '), sets],
       scripts: (text) => [world().listScripts(scripts, text), []],
       listed: () => [world().lists, lists],

@@ -5,8 +5,7 @@ test('no two Services share an endpoint or an address', () => {
   const services = Array.from({ length: 1000 }, (_, number) => toService(number));
   expect(new Set(services.map(({ vip }) => vip)).size).toBe(1000);
   expect(new Set(services.flatMap(({ endpoints }) => endpoints)).size).toBe(100_000);
-  expect(services[0]?.endpoints[0]).toBe('10.128.0.0');
-  expect(services[999]?.endpoints[99]).toBe('10.129.134.159');
+  expect([services[0]?.endpoints[0], services[999]?.endpoints[99]]).toEqual(['10.128.0.0', '10.129.134.159']);
 });
 
 test('each change brings an endpoint that was never there, and those before it stay', () => {

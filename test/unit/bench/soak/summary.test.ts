@@ -42,16 +42,8 @@ const busy = (at: number) => (at > 10 && at < 60 ? 90 : 30);
 
 test.each<[string, Partial<typeof steady>, readonly string[], number?]>([
   ['nothing in an agent that stays as it is', {}, []],
-  [
-    'nothing in a heap that finds its size, and then keeps it',
-    { memory: (at) => 110 - 30 * Math.exp(-Math.max(0, at) / 5) },
-    [],
-  ],
-  [
-    'nothing in memory that comes back after a bad quarter of an hour',
-    { memory: (at) => (at > 30 && at < 45 ? 120 : 80) },
-    [],
-  ],
+  ['nothing in a heap that settles', { memory: (at) => 110 - 30 * Math.exp(-Math.max(0, at) / 5) }, []],
+  ['nothing in memory that comes back in 15 min', { memory: (at) => (at > 30 && at < 45 ? 120 : 80) }, []],
   [
     'memory that grows by 8 MiB an hour',
     { memory: (at) => 80 + at * (8 / 60) },
@@ -74,11 +66,7 @@ test.each<[string, Partial<typeof steady>, readonly string[], number?]>([
     { wakeupsPerSecond: (at) => (at > 60 ? 60 : 30) },
     ['30 wakeups a second at the beginning, 60 at the end'],
   ],
-  [
-    'another process than at the beginning',
-    { pid: (at) => (at > 30 ? 8 : 7) },
-    ['the agent was another process at the end'],
-  ],
+  ['another process', { pid: (at) => (at > 30 ? 8 : 7) }, ['the agent was another process at the end']],
 ])('what speaks for a leak in an hour of faults: %s', (_, given, leaks, length = minutes) => {
   expect(findLeaks(sampleRun(given, length), length)).toEqual(leaks.map((leak) => `m1: ${leak}`));
 });

@@ -19,7 +19,6 @@ const checked: Omit<CheckFindings, 'assessment'> = {
   ...{ unread: [], drops: [], config: { sysctls: 'set' }, agent: null },
   flags: '--vip=10.0.0.50:6443',
 };
-/** Without Services. */
 const services = { host: noServices.host, drift: [], commands: null, unread: [] };
 const capture = 'iptables-nft-save.three-endpoints.txt';
 
@@ -32,9 +31,7 @@ test('check as JSON names every difference, and what it means for people', async
   kernel.run('ipv4', 'nft', `*nat\n-D ${hook}\n-F ${chain}\nCOMMIT\n`);
   const assessment = await lookOnce(kernel, ordinaryConfig);
   expect(JSON.parse(formatCheckJson({ ...checked, assessment, services }, 'master-1'))).toMatchObject({
-    version: 1,
-    node: 'master-1',
-    inSync: false,
+    ...{ version: 1, node: 'master-1', inSync: false },
     vips: [{ vip: '10.0.0.50:6443' }],
     drift: [
       {
@@ -126,20 +123,17 @@ async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<
 const simplify = (text: string) => text.replaceAll(/[\s·]+/g, ' ');
 
 describe('status, doctor and check', () => {
-  test.each([60, 80, 120, 200])(
-    'fit %p columns, but for commands, and say the same in each',
-    async (width) => {
-      const wide = await listScreens({});
-      for (const [name, text] of Object.entries(await listScreens({ width }))) {
-        const long = text
-          .split('\n')
-          .filter((line) => line.length > width && !/vipnat keepalived|nft insert/.test(line));
-        expect({ name, long }).toEqual({ name, long: [] });
-        expect(simplify(text)).toBe(simplify(wide[name] ?? ''));
-        expect(text).not.toContain('\u001b');
-      }
-    },
-  );
+  test.each([60, 80, 120, 200])('fit %p columns, but for commands, and say the same', async (width) => {
+    const wide = await listScreens({});
+    for (const [name, text] of Object.entries(await listScreens({ width }))) {
+      const long = text
+        .split('\n')
+        .filter((line) => line.length > width && !/vipnat keepalived|nft insert/.test(line));
+      expect({ name, long }).toEqual({ name, long: [] });
+      expect(simplify(text)).toBe(simplify(wide[name] ?? ''));
+      expect(text).not.toContain('\u001b');
+    }
+  });
 
   test('break no command, however narrow the screen is', async () => {
     const { doctor, check } = await listScreens({ width: 60 });

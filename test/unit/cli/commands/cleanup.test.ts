@@ -16,20 +16,17 @@ const balances = [vip, toEndpoint('10.0.0.60:6443')].map((one): Balance => ({
 
 const noPlan = { tables: [], transactions: [] };
 
-/** A dry run of everything that removes nothing. */
 const none = {
   ...{ plan: noPlan, routes: [], resets: [], vips: null, dryRun: true, problems: [] },
   balancer: { tables: [], chains: [], problems: [] },
   drain: { tables: [], files: [], problems: [] },
 };
 
-/** The rules of two VIPs, as they are read. */
 function readRules() {
   const kernel = new FakeKernel();
   const read = () => [parseSave({ family: 'ipv4', dialect: 'nft', text: kernel.show('ipv4', 'nft') })];
-  for (const { input } of plan({ dialect: 'nft', balances }, read()).transactions) {
+  for (const { input } of plan({ dialect: 'nft', balances }, read()).transactions)
     kernel.run('ipv4', 'nft', input);
-  }
   return read();
 }
 
@@ -105,10 +102,7 @@ test('a drain ends with everything: its file goes before its table', () => {
 test('JSON has the tables and the transactions', () => {
   const removal = { ...none, plan: planRemoval(readRules(), [vip]), vips: [vip] };
   expect(JSON.parse(formatRemovalJson(removal, 'm1'))).toEqual({
-    version: 1,
-    node: 'm1',
-    dryRun: true,
-    vips: ['10.0.0.50:6443'],
+    ...{ version: 1, node: 'm1', dryRun: true, vips: ['10.0.0.50:6443'] },
     removed: [
       { family: 'ipv4', backend: 'nft', table: 'filter', chains: 0, hooks: 0, rules: 1 },
       { family: 'ipv4', backend: 'nft', table: 'nat', chains: 1, hooks: 0, rules: 2 },

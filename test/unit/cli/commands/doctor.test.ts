@@ -59,11 +59,7 @@ describe('what doctor prints', () => {
     const text = formatDoctorJson({ stage: 'installed', topics, next: [] }, 'm1');
     expect(text).toMatch(/^\{\n {2}"version": 1,/);
     expect(JSON.parse(text)).toMatchObject({
-      node: 'm1',
-      failures: 1,
-      warnings: 1,
-      ok: 1,
-      skipped: 2,
+      ...{ node: 'm1', failures: 1, warnings: 1, ok: 1, skipped: 2 },
       checks: [
         { topic: 'forwarding', code: 'a', level: 'ok' },
         { code: 'b', remedy: ['mend b'] },

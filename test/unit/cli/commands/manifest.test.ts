@@ -53,12 +53,9 @@ describe.each([
     const { containers, volumes } = findPodSpec(await print(`${words} ${vip}`));
     const [{ securityContext, volumeMounts }] = containers;
     expect(securityContext).toEqual({
-      runAsUser: 0,
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
+      ...{ runAsUser: 0, allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
       capabilities: { drop: ['ALL'], add: ['NET_ADMIN', 'NET_BIND_SERVICE', 'NET_RAW'] },
-      seccompProfile: { type: 'RuntimeDefault' },
-      seLinuxOptions: { type: 'spc_t', level: 's0' },
+      ...{ seccompProfile: { type: 'RuntimeDefault' }, seLinuxOptions: { type: 'spc_t', level: 's0' } },
     });
     const places = volumeMounts.map(({ mountPath }) => mountPath);
     expect(places).toEqual(['/run/xtables.lock', '/var/lib/vipnat', '/run/vipnat']);
@@ -69,9 +66,7 @@ describe.each([
     const both = await print(`${words} ${vip} --vip fd00::50`);
     const { args } = findPodSpec(both).containers[0];
     expect(args).toEqual(['run', '--vip=10.0.0.50:6443', '--vip=[fd00::50]:6443', '--sysctls=check']);
-    expect(both).toContain(
-      '# On each node, run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n',
-    );
+    expect(both).toContain('run: sysctl -w net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1\n');
     expect(await print(`${words} ${vip}`)).not.toContain('ipv6');
     const set = await print(`${words} ${vip} --sysctls set`);
     expect(findPodSpec(set).containers[0].args).toEqual(['run', '--vip=10.0.0.50:6443', '--sysctls=set']);

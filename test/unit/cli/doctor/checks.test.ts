@@ -155,6 +155,13 @@ describe('who serves the API at the VIP is left alone, and docs/migrate.md named
   });
 });
 
+test("IPVS's virtual server of others is pruned by a kube-proxy in ipvs mode alone, whose CIDRs leave it", async () => {
+  const kubeProxy = { status: 200, ipvs: { excludeCidrs: [] } };
+  expect(await find('foreign-virtual-server', { ...withServer, kubeProxy })).toMatchObject([
+    { why: expect.stringContaining('whenever vipnat’s rules are gone') },
+  ]);
+});
+
 const checked = withConfiguration(`vrrp_script chk {\n script "/x"\n}\n${keepalivedText}`);
 const wrapper = { processes: { value: [keepalived, apiserver, makeProcess('my-wrapper')] } };
 const alone = { processes: { value: [apiserver, makeProcess('kube-vip')] } };
@@ -169,15 +176,13 @@ test.each<[string, string, Partial<HostFacts>, string]>([
   expect(remedy.join('\n')).toContain(words);
 });
 
-describe('a unit that is not there is in no remedy:', () => {
-  test.each<[string, Partial<HostFacts>]>([
-    ['agent-not-running', { agent: null }],
-    ['agent-other-version', { agent: { version: '0.0.9', pid: 1, since: '' } }],
-    ['keepalived-not-running', { processes: { value: [apiserver] } }],
-  ])('%s', async (code, changes) => {
-    const commands = commandsIn(await remedyOf(code, { ...changes, units: new Set() }));
-    expect(commands.filter((line) => line.includes('systemctl'))).toEqual([]);
-  });
+test.each<[string, Partial<HostFacts>]>([
+  ['agent-not-running', { agent: null }],
+  ['agent-other-version', { agent: { version: '0.0.9', pid: 1, since: '' } }],
+  ['keepalived-not-running', { processes: { value: [apiserver] } }],
+])('a unit that is not there is in no remedy: %s', async (code, changes) => {
+  const commands = commandsIn(await remedyOf(code, { ...changes, units: new Set() }));
+  expect(commands.filter((line) => line.includes('systemctl'))).toEqual([]);
 });
 
 const proxy = makeProcess('kube-proxy', { arguments: ['kube-proxy', '--proxy-mode=ipvs'] });

@@ -130,9 +130,7 @@ test.each([
   ['it has ended', [0], 370.5, 'warn: the certificate of the webhook ended 5 d ago'],
 ])('what API servers trust of the webhook: %s', async (_, made, days, words) => {
   const start = Date.now();
-  const pairs = await Promise.all(
-    (made ?? []).map((day) => makePair('a.svc', new Date(start + day * dayMs))),
-  );
+  const pairs = await Promise.all((made ?? []).map((at) => makePair('a.svc', new Date(start + at * dayMs))));
   const text = pairs.map(({ certificate }) => certificate).join('');
   const webhook = { value: made && judgeTrusted(text, start + days * dayMs) };
   const told = (await tellServices(wellBut({ webhook }))).find(({ code }) => code === 'webhook-not-trusted');
@@ -215,16 +213,9 @@ describe('on a host with Services', () => {
     const reason = 'not asked: the Kubernetes API needs --kubeconfig';
     expect(await tellServices(wellHost)).toEqual(
       [
-        'pod-waits-for-gate',
-        'pool-off-network',
-        'pool-address-in-use',
-        'node-reports-service-address',
-        'service-without-class',
-        'webhook-not-trusted',
-        'device-not-ready',
-        'device-secret-missing',
-        'device-missing',
-        'device-finalizer-left',
+        ...['pod-waits-for-gate', 'pool-off-network', 'pool-address-in-use', 'node-reports-service-address'],
+        ...['service-without-class', 'webhook-not-trusted', 'device-not-ready', 'device-secret-missing'],
+        ...['device-missing', 'device-finalizer-left'],
       ].map((code) => ({ code, level: 'skipped', reason })),
     );
   });
@@ -238,18 +229,15 @@ describe('on a host with Services', () => {
   test.each([
     ['missing', null, ['iptables-nft-save', 'apt-get'], 'nft is not in PATH'],
     ['1.0.2', '1.0.2', ['nft', 'apt-get'], 'nft is version 1.0.2'],
-  ])(
-    'nft that is %s is told where the balancer does not write its tables',
-    async (_, nftVersion, tools, words) => {
-      const told = await tellServices({ ...notDirect(nftVersion), tools: new Set(tools) });
-      expect(told.find(({ code }) => code === 'balancer-lacks-nft')).toMatchObject({
-        title: words,
-        remedy: ['# if the balancer runs outside of a pod:', 'apt-get install nftables'],
-      });
-      const direct = await tellServices(wellBut({ nftVersion }));
-      expect(direct.map(({ code }) => code)).not.toContain('balancer-lacks-nft');
-    },
-  );
+  ])('nft that is %s is told where the balancer writes no tables', async (_, nftVersion, tools, words) => {
+    const told = await tellServices({ ...notDirect(nftVersion), tools: new Set(tools) });
+    expect(told.find(({ code }) => code === 'balancer-lacks-nft')).toMatchObject({
+      title: words,
+      remedy: ['# if the balancer runs outside of a pod:', 'apt-get install nftables'],
+    });
+    const direct = await tellServices(wellBut({ nftVersion }));
+    expect(direct.map(({ code }) => code)).not.toContain('balancer-lacks-nft');
+  });
 
   test('Cilium is told of where it replaces kube-proxy, and not beside it', async () => {
     const proxyMode = { value: 'none', seenIn: 'no chains of kube-proxy' } as const;

@@ -35,10 +35,7 @@ describe('files for systemd', () => {
     expect(text).toMatch(/^ReadWritePaths=\/srv\/vipnat$/m);
     expect(text).toMatch(/^ProtectKernelTunables=yes$/m);
     expect(text.match(/^[df] \S+/gm)).toEqual([
-      'd /run/x/y',
-      'd /run/x/y/keepalived',
-      'f /run/x/y/keepalived/serving',
-      'd /srv/vipnat',
+      ...['d /run/x/y', 'd /run/x/y/keepalived', 'f /run/x/y/keepalived/serving', 'd /srv/vipnat'],
     ]);
   });
 
@@ -76,18 +73,15 @@ describe('--directory', () => {
     expect(text).toContain(' --mode=direct\n');
   });
 
-  test.each(['a file of somebody else', 'a link'])(
-    'has nothing written where %s is in the way',
-    async (what) => {
-      mkdirSync(join(root.path, dropIn, '..'), { recursive: true });
-      if (what === 'a link') symlinkSync('/dev/null', join(root.path, dropIn));
-      else writeFileSync(join(root.path, dropIn), '[Service]\n');
-      const { exitCode, stdout, stderr } = await write();
-      expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
-      expect(stderr).toMatch(/writing \S+vipnat\.conf failed \(/);
-      expect(existsSync(join(root.path, unit))).toBe(false);
-    },
-  );
+  test.each(['a file of somebody else', 'a link'])('has nothing written where %s is there', async (what) => {
+    mkdirSync(join(root.path, dropIn, '..'), { recursive: true });
+    if (what === 'a link') symlinkSync('/dev/null', join(root.path, dropIn));
+    else writeFileSync(join(root.path, dropIn), '[Service]\n');
+    const { exitCode, stdout, stderr } = await write();
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' });
+    expect(stderr).toMatch(/writing \S+vipnat\.conf failed \(/);
+    expect(existsSync(join(root.path, unit))).toBe(false);
+  });
 });
 
 test('a package has the same files, below /usr, of an agent that reads its options from a file', async () => {

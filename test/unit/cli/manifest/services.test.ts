@@ -131,6 +131,8 @@ describe("the balancer's pods", () => {
         expect(volumeMounts).toContainEqual({ name: 'run', mountPath: path });
       const [balancer, keepalived] = containers as readonly Container[];
       expect(balancer?.args).toContain(`--run-dir=${path}`);
+      const capabilities = { drop: ['ALL'], add: ['NET_ADMIN', 'NET_RAW'] };
+      expect(balancer?.securityContext).toMatchObject({ capabilities });
       expect(keepalived?.command?.at(-1)).toBe(path);
     }
   });
@@ -239,8 +241,8 @@ describe('what starts keepalived', () => {
   const args =
     '--vrrp --dont-fork --log-console --use-file DIR/keepalived.conf --pid DIR/keepalived.pid --vrrp_pid DIR/vrrp.pid';
 
-  test.each([['keepalived.pid'], ['vrrp.pid']])(
-    'takes the file of a keepalived that was killed and has left %s, at once',
+  test.each(['keepalived.pid', 'vrrp.pid'])(
+    'takes the file of one killed that left %s at once',
     async (pidFile) => {
       expect(await start([conf, pidFile])).toEqual({ args, waits: 0, left: [conf] });
     },

@@ -78,9 +78,7 @@ describe('the balancing as an nftables table', () => {
 
   test('cannot be had without apiservers, and says what to add', () => {
     const { decisions } = planOffline(offline);
-    expect(() => formatNft(decisions, offline)).toThrow(
-      '10.0.0.50:6443 needs the apiservers: add --endpoints',
-    );
+    expect(() => formatNft(decisions, offline)).toThrow('needs the apiservers: add --endpoints');
     expect(() => formatNft(decisions, offline)).toThrow(expect.objectContaining({ code: 'CONFIG_INVALID' }));
   });
 

@@ -53,15 +53,12 @@ describe('the plan as commands', () => {
     (parts) => {
       const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
       const text = formatCommands(planOffline({ ...offline, ...parts }), 'master-1');
-      const show = () => [
-        kernel.show('ipv4', 'nft'),
-        parts.iptables === 'none' ? kernel.showNft('ipv4') : '',
-      ];
+      const see = () => [kernel.show('ipv4', 'nft'), parts.iptables === 'none' ? kernel.showNft('ipv4') : ''];
       expect(runCommands(kernel, text)).toEqual([]);
-      const once = show();
+      const once = see();
       expect(once.join('')).toContain('vipnat:');
       expect(runCommands(kernel, text)).toEqual([]);
-      expect(show()).toEqual(once);
+      expect(see()).toEqual(once);
     },
   );
 

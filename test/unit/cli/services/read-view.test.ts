@@ -69,9 +69,7 @@ describe('a pod that waits for its gate', () => {
     expect((JSON.parse(json) as { service: { endpoints: object[] } }).service.endpoints[1]).toMatchObject(
       endpoint,
     );
-    expect(show('30', { pods: [place(2, gate)], election }).list).toMatch(
-      /^default\/pod-2 .* gate \(1m00s\)$/m,
-    );
+    expect(show('30', { pods: [place(2, gate)], election }).list).toMatch(/^default\/pod-2 .* \(1m00s\)$/m);
   });
 
   test('is found without a controller by gates that the last one opened, and by no gate of others', () => {

@@ -110,11 +110,7 @@ describe('a Service', () => {
     ['and says what its condition has to say', { services: said }, { why: 'The Service keeps it' }],
     ['while one node with its pods answers', behind('w2'), { why: null }],
     ['while its last pod still answers, which ends', sliceOf(['serving', 'w1']), { why: null }],
-    [
-      'while no controller leads, which is trouble',
-      { leases: [makeElection(16), w1()] },
-      { isTrouble: true },
-    ],
+    ['while no controller leads, a trouble', { leases: [makeElection(16), w1()] }, { isTrouble: true }],
   ])('works %s', (_, parts, found) => {
     expect(judge({ ...works, ...parts })).toMatchObject({ state: 'ready', ...found });
   });
@@ -180,10 +176,7 @@ describe('a Service', () => {
 
   test.each([
     ['of another class', { spec: { loadBalancerClass: 'example.com/other' } }],
-    [
-      'of another load balancer without a class',
-      { spec: { loadBalancerClass: null }, status: publish('1.2.3.4') },
-    ],
+    ['of another one without a class', { spec: { loadBalancerClass: null }, status: publish('1.2.3.4') }],
     ['of another type', { spec: { type: 'NodePort', loadBalancerClass: null } }],
   ])('%s is not listed', (_, parts) => {
     const services = [makeService(key, { metadata: { finalizers: [] }, ...parts })];
@@ -211,9 +204,7 @@ test('a pool that is gone has no seat for the address', () => {
 });
 
 const ready = (seconds: number) => ({
-  type: 'ContainersReady',
-  status: 'True',
-  lastTransitionTime: ago(seconds),
+  ...{ type: 'ContainersReady', status: 'True', lastTransitionTime: ago(seconds) },
 });
 
 /** A pod whose containers have been ready for so long; the second of its Service unless it has none. */

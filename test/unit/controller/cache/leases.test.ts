@@ -50,11 +50,9 @@ beforeEach(() => {
 describe('a Lease of a node', () => {
   test('is news when it comes, and when it says something else; a renewal alone is none', () => {
     cache.take('nodes', { key: 'node-1', after: makeNode('node-1') });
-    expect(hear(ofNode('one')).wakes.size).toBe(1);
-    expect(living()).toEqual(['node-1']);
+    expect([hear(ofNode('one')).wakes.size, living()]).toEqual([1, ['node-1']]);
     expect(cache.view(0).candidates.haveForgotten('6')).toBe(false);
-    expect(hear(ofNode('two')).wakes.size).toBe(0);
-    expect(hear(ofNode('three', 6)).wakes.size).toBe(1);
+    expect([hear(ofNode('two')).wakes.size, hear(ofNode('three', 6)).wakes.size]).toEqual([0, 1]);
   });
 
   test('is over after its time without a renewal: the node is silent, and what it said last is known', async () => {
@@ -63,27 +61,22 @@ describe('a Lease of a node', () => {
     hear(ofNode('two'));
     await pass(20);
     hear(ofNode('two'));
-    expect(await pass(20)).toBe(0);
-    expect(await pass(1)).toBe(1);
+    expect([await pass(20), await pass(1)]).toEqual([0, 1]);
     expect([living(), unresponsive()]).toEqual([[], ['node-1 two']]);
     // A list that is made anew has the same Lease still.
-    expect(hear(ofNode('two')).wakes.size).toBe(0);
-    expect(living()).toEqual([]);
+    expect([hear(ofNode('two')).wakes.size, living()]).toEqual([0, []]);
     expect(hear(ofNode('three')).wakes.size).toBe(1);
     expect([living(), unresponsive()]).toEqual([['node-1'], []]);
   });
 
   test('is over for nobody while this process does not hear its own', async () => {
     hear(ofNode('one'));
-    expect(await pass(10)).toBe(0);
-    expect(await pass(300, false)).toBe(0);
-    expect(living()).toEqual(['node-1']);
+    expect([await pass(10), await pass(300, false), living()]).toEqual([0, 0, ['node-1']]);
     // Nor does it hear others while it is held up.
     clock.stall(3_600_000);
     expect(await pass(1)).toBe(0);
     // Six seconds of silence counted: they could have been the network's.
-    expect(await pass(22)).toBe(0);
-    expect(await pass(10)).toBe(1);
+    expect([await pass(22), await pass(10)]).toEqual([0, 1]);
   });
 
   test('that is deleted leaves nothing behind', async () => {
@@ -105,8 +98,7 @@ describe('a Lease of a node', () => {
 
 test('other Leases say nothing', () => {
   expect(hear(makeLease('vipnat-controller', 'one')).wakes.size).toBe(0);
-  expect(hear(null, makeLease('other', 'one')).wakes.size).toBe(0);
-  expect(living()).toEqual([]);
+  expect([hear(null, makeLease('other', 'one')).wakes.size, living()]).toEqual([0, []]);
 });
 
 describe('a leader that begins', () => {

@@ -25,7 +25,6 @@ interface Body {
   };
 }
 
-/** What a step does, in short. */
 function summarize(step: Step): string {
   if (step.does !== 'write') return step.does;
   const { metadata, status } = step.write.body as unknown as Body;

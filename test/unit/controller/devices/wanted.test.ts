@@ -73,11 +73,7 @@ describe('node ports have the weights of the pods on each node, for both policie
     ['the pods are nowhere, policy Local', onNodes(['10.1.0.1'], undefined, local), ''],
     ['a node that has lost its pods drains', onNodes(pods, wereNodes(null, 3)), 'n1 2, n2 1, n3 0'],
     ['and has gone after a minute', onNodes(pods, wereNodes(40_000, 3)), 'n1 2, n2 1'],
-    [
-      'no pod is ready any more',
-      onNodes(['!10.1.0.1@n1', '!10.1.0.2@n2'], wereNodes(null, 1, 2)),
-      'n1 1, n2 1',
-    ],
+    ['no pod is ready now', onNodes(['!10.1.0.1@n1', '!10.1.0.2@n2'], wereNodes(null, 1, 2)), 'n1 1, n2 1'],
     ['all pods are gone', onNodes([], wereNodes(null, 1, 2)), 'n1 0, n2 0'],
     ['more pods than a weight has numbers', onNodes([...many, '10.2.0.1@n2']), 'n1 256, n2 1'],
     ['a node that is deleted drains, too', onNodes(pods, wereNodes(40_001, 9)), 'n1 2, n2 1, n9 0'],
@@ -107,23 +103,20 @@ describe('node ports have the weights of the pods on each node, for both policie
     ['half of them are out', [1, 2], 'n3 1', 'pod1 0, pod2 0, pod3 1'],
     ['of more, nobody is', [1, 2, 3], 'n1 1, n2 1, n3 1', 'pod1 1, pod2 1, pod3 1'],
     ['of all, nobody is', [1, 2, 3, 4], 'n1 1, n2 1, n3 1', 'pod1 1, pod2 1, pod3 1'],
-  ])(
-    'nodes that stopped to report one after the other, each after the one before had drained: %s',
-    (...given) => {
-      const [, numbers, onPorts, onPods] = given;
-      const deviceNodes = [1, 2, 3, 4].map((each) =>
-        makeDeviceNode(`n${each}`, `10.0.0.${each}`, numbers.includes(each) ? unresponsive : {}),
-      );
-      const texts = [1, 2, 3].map((each) => `${numbers.includes(each) ? '!' : ''}10.1.0.${each}@n${each}`);
-      const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', texts)] };
-      for (const spec of [local, {}]) expect(listMembers(want({ inventory, spec }))).toBe(onPorts);
-      const former = was(null, ...[1, 2, 3].map((each) => `10.1.0.${each}:8080`));
-      expect(listMembers(want({ inventory, former, device: { targets: 'pods' } }))).toBe(onPods);
-      // One that was never there does not come.
-      const drained = { inventory, device: { targets: 'pods' } };
-      expect(listMembers(want(drained))).toBe(numbers.length === 2 ? 'pod3 1' : '');
-    },
-  );
+  ])('nodes that stopped to report one after the other, each when the last had drained: %s', (...given) => {
+    const [, numbers, onPorts, onPods] = given;
+    const deviceNodes = [1, 2, 3, 4].map((each) =>
+      makeDeviceNode(`n${each}`, `10.0.0.${each}`, numbers.includes(each) ? unresponsive : {}),
+    );
+    const texts = [1, 2, 3].map((each) => `${numbers.includes(each) ? '!' : ''}10.1.0.${each}@n${each}`);
+    const inventory = { deviceNodes, endpointSlices: [makeSlice('apps/a', texts)] };
+    for (const spec of [local, {}]) expect(listMembers(want({ inventory, spec }))).toBe(onPorts);
+    const former = was(null, ...[1, 2, 3].map((each) => `10.1.0.${each}:8080`));
+    expect(listMembers(want({ inventory, former, device: { targets: 'pods' } }))).toBe(onPods);
+    // One that was never there does not come.
+    const drained = { inventory, device: { targets: 'pods' } };
+    expect(listMembers(want(drained))).toBe(numbers.length === 2 ? 'pod3 1' : '');
+  });
 
   test('two nodes with one address are one member', () => {
     const deviceNodes = [...nodes, makeDeviceNode('n4', '10.0.0.2')];

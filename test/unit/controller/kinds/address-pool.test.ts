@@ -85,7 +85,7 @@ describe('an AddressPool', () => {
   });
 
   test.each([
-    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, {}],
+    ['that is deleted', { metadata: { deletionTimestamp: '2027-01-15' } }, {}],
     ['that is refused', {}, { reuseAfter: 'soon' }],
   ])('%s under its Services gets other nodes when its own are gone', (_, parts, spec) => {
     const seats = [makeSeat(0, '10.0.9.10', ['old-1', 'old-2'])];
@@ -187,11 +187,7 @@ describe('an AddressPool', () => {
 
   test('is kept by its finalizer until nobody has an address of it', () => {
     const pools = [
-      makePool(
-        'pool',
-        { addresses: ['10.0.9.10'] },
-        { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } },
-      ),
+      makePool('pool', { addresses: ['10.0.9.10'] }, { metadata: { deletionTimestamp: '2027-01-15' } }),
     ];
     const used = getWrite(decide({ pools, virtualIps: [makeVirtualIp('10.0.9.10', ['apps/a'])] }, of));
     expect(used.path).toMatch(/status$/);

@@ -203,10 +203,7 @@ describe('named target ports', () => {
       withPort('c', 8080, '10.1.0.3'),
     ];
     const slices = settle(pods, { services: [named] });
-    const read = ({ ports, endpoints }: EarlySlice) => [
-      ports,
-      endpoints?.map(({ addresses }) => addresses[0]),
-    ];
+    const read = ({ ports, endpoints }: EarlySlice) => [ports, endpoints?.map((one) => one.addresses[0])];
     expect(slices.map(read)).toEqual([
       [[{ name: 'http', protocol: 'TCP', port: 8080 }], ['10.1.0.1', '10.1.0.3']],
       [[{ name: 'http', protocol: 'TCP', port: 9090 }], ['10.1.0.2']],
@@ -245,10 +242,7 @@ describe('slices go', () => {
   test.each<[string, Service[]]>([
     ['is gone', []],
     ['is of another type', [makeService('apps/web', { spec: { selector, type: 'ClusterIP' } })]],
-    [
-      'is being deleted',
-      [makeService('apps/web', { spec: { selector }, metadata: { deletionTimestamp: 'now' } })],
-    ],
+    ['is deleted', [makeService('apps/web', { spec: { selector }, metadata: { deletionTimestamp: 'now' } })]],
     ['selects no pod any more', [makeService('apps/web', { spec: { selector: { app: 'x' } } })]],
   ])('when their Service %s', (_, services) => {
     expect(decide([makePod('apps/p')], { services, slices })).toMatchObject(deletion);

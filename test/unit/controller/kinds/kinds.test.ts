@@ -69,10 +69,7 @@ describe('a Service that is to have an address', () => {
       },
       exhausted,
     ],
-    'takes neither family when it requires both and one is not to be had': [
-      { services: [makeService('apps/a', { spec: dual })] },
-      noPool,
-    ],
+    'takes neither family when it lacks one': [{ services: [makeService('apps/a', { spec: dual })] }, noPool],
     'takes the one that is to be had when it prefers both': [
       { services: [makeService('apps/a', { spec: { ...dual, ipFamilyPolicy: 'PreferDualStack' } })] },
       created,
@@ -105,10 +102,7 @@ describe('a Service that is to have an address', () => {
       },
       created.replace('0.10', '0.11').replace('9.10', '9.11'),
     ],
-    'gets no address that another Service names as its external IP': [
-      { services: [makeService('apps/a'), external] },
-      exhausted,
-    ],
+    'gets no external IP of another Service': [{ services: [makeService('apps/a'), external] }, exhausted],
     'gets no address that no pool has when it asks for it, and is told so': [
       { services: [asking('10.0.8.10')] },
       exhausted.replace('PoolExhausted', 'AddressOutsidePools'),

@@ -223,19 +223,16 @@ test.each<[string, Partial<NodeReport> | null, string, number]>([
   ['is kube-proxy’s', { mode: 'kube-proxy' }, 'KubeProxy', 1],
   ['leaves the Service to kube-proxy', { left: { 'apps/web': 'why' } }, 'KubeProxy', 1],
   ['knows no early EndpointSlices', { programmed: { endpointslices: '9' } }, 'NotFollowed', 1],
-])(
-  'with policy Local a pod whose node %s is never early, and its gate opens',
-  async (_, parts, reason, seconds) => {
-    world = new GateWorld('Local');
-    if (parts !== null) await world.report('w3', parts);
-    world.add('a', 'w3');
-    await world.clock.advance(seconds * 1000 - 500);
-    if (seconds > 1) expect(world.reasons['a']).toBe('wait');
-    await world.clock.advance(1000);
-    for (const node of ['w1', 'w2']) await world.report(node);
-    expect([world.early, world.reasons['a']]).toEqual([[], reason]);
-  },
-);
+])('with Local a pod whose node %s is never early, and its gate opens', async (_, parts, reason, seconds) => {
+  world = new GateWorld('Local');
+  if (parts !== null) await world.report('w3', parts);
+  world.add('a', 'w3');
+  await world.clock.advance(seconds * 1000 - 500);
+  if (seconds > 1) expect(world.reasons['a']).toBe('wait');
+  await world.clock.advance(1000);
+  for (const node of ['w1', 'w2']) await world.report(node);
+  expect([world.early, world.reasons['a']]).toEqual([[], reason]);
+});
 
 test('a report gives those gates a turn that it releases, and no other one', async () => {
   world = new GateWorld();

@@ -97,18 +97,10 @@ test.each<[string, Inventory, string]>([
     { services: [service, second], virtualIps: ips('apps/web', 'apps/other'), reports: all },
     'wait',
   ],
-  [
-    'waits for each of their addresses',
-    { virtualIps: ips('apps/web', 'apps/web'), reports: all },
-    'LBHealthy',
-  ],
+  ['waits for all their addresses', { virtualIps: ips('apps/web', 'apps/web'), reports: all }, 'LBHealthy'],
   ['waits for no balancer without early EndpointSlices', { reports: [w1, old] }, 'LBHealthy'],
   ['waits for the others beside it', { reports: [early('w1', '49'), old] }, 'wait'],
-  [
-    'waits for a balancer that has not begun',
-    { reports: [w1, makeReport('w2', 99, { programmed: {} })] },
-    'wait',
-  ],
+  ['waits for one that has not begun', { reports: [w1, makeReport('w2', 99, { programmed: {} })] }, 'wait'],
   ['opens where no balancer follows early EndpointSlices', { reports: [old] }, 'NotFollowed'],
   ['opens where kube-proxy serves all Services', { reports: [w1, proxied] }, 'KubeProxy'],
   ['waits for the other nodes there', { reports: [early('w1', '49'), proxied] }, 'wait'],
@@ -125,21 +117,13 @@ test.each<[string, Inventory, string]>([
     { ...withService({ selector }, { status: judged }), virtualIps: [] },
     'NoService',
   ],
-  [
-    'opens where the Service is of another class',
-    withService({ selector, loadBalancerClass: 'x/y' }),
-    'NoService',
-  ],
+  ['opens where its class is another', withService({ selector, loadBalancerClass: 'x/y' }), 'NoService'],
   [
     'opens where the Service is being deleted',
     withService({ selector }, { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }),
     'NoService',
   ],
-  [
-    'opens where no container has the port',
-    withService({ selector, ports: [{ port: 80, targetPort: 'web' }] }),
-    'NoService',
-  ],
+  ['opens with no port', withService({ selector, ports: [{ port: 80, targetPort: 'web' }] }), 'NoService'],
   [
     'opens where the pod has no address of the family',
     {
@@ -148,11 +132,7 @@ test.each<[string, Inventory, string]>([
     },
     'NoService',
   ],
-  [
-    'waits while a VirtualIP is made again that somebody deleted',
-    { ...withService({ selector }, { status: published }), virtualIps: [] },
-    'wait',
-  ],
+  ['waits for a VirtualIP', { ...withService({ selector }, { status: published }), virtualIps: [] }, 'wait'],
 ])('a gate %s', (_, more, verdict) => {
   expect(judge(makePod('apps/p'), more)).toBe(verdict);
 });
@@ -193,11 +173,7 @@ describe('a gate waits', () => {
     ['has a gate of others', { spec: gates }, 'nothing'],
     ['has a gate that is open', are(contained, condition(gateType, 'True')), 'nothing'],
     ['is being deleted', { metadata: { deletionTimestamp: '2027-01-15T08:00:00Z' } }, 'nothing'],
-    [
-      'has a gate of others that is open',
-      { spec: gates, ...are(contained, condition('a.example/warm', 'True')) },
-      'LBHealthy',
-    ],
+    ['has open gates', { spec: gates, ...are(contained, condition('a.example/warm', 'True')) }, 'LBHealthy'],
   ])('where the pod %s, in its own way', (_, parts, verdict) => {
     expect(judge(makePod('apps/p', parts), { reports: all })).toBe(verdict);
   });

@@ -37,10 +37,7 @@ describe('a Service that is to have none', () => {
       { services, virtualIps: [leaving], reports: [makeReport('node-1', 19)] },
       'wait nodes 60000',
     ],
-    'loses its status then': [
-      { services, virtualIps: [leaving], reports },
-      'PATCH Service apps/a; ingress none',
-    ],
+    'loses it then': [{ services, virtualIps: [leaving], reports }, 'PATCH Service apps/a; ingress none'],
     'and last the finalizer': [
       { services: [makeService('apps/a', { metadata: deleted.metadata })], virtualIps: [leaving], reports },
       'PATCH Service apps/a; finalizers none; event Normal AddressReleased',
@@ -86,9 +83,7 @@ const ports = [
   { port: 9999, protocol: 'SCTP', name: 'sigtran' },
 ];
 const ready = {
-  type: 'vipnat.io/AddressReady',
-  status: 'True',
-  reason: 'Ready',
+  ...{ type: 'vipnat.io/AddressReady', status: 'True', reason: 'Ready' },
   message: '10.0.9.10: all nodes of the pool serve it.',
 };
 const seats = [makeSeat(0, address, ['node-1'])];

@@ -43,21 +43,11 @@ function list(parts: Partial<ControllerState> = {}) {
 
 test('a controller that leads says how its queue, its pools and its Services do', () => {
   expect(list()).toEqual([
-    'leading{} 1',
-    'queue_depth{} 1',
-    'queue_longest_wait_seconds{} 1.5',
-    'queue_delayed{} 2',
-    'retries_total{} 4',
-    'steps_total{} 9',
-    'virtual_ips{state=used} 1',
-    'virtual_ips{state=released} 1',
-    'pool_addresses{pool=pool,family=ipv4} 2',
-    'pool_addresses{pool=pool,family=ipv6} 4',
-    'pool_addresses_given{pool=pool,family=ipv4} 1',
-    'pool_addresses_given{pool=pool,family=ipv6} 0',
-    'services_waiting{} 1',
-    'gates_waiting{} 1',
-    'nodes_living{} 0',
+    ...['leading{} 1', 'queue_depth{} 1', 'queue_longest_wait_seconds{} 1.5', 'queue_delayed{} 2'],
+    ...['retries_total{} 4', 'steps_total{} 9', 'virtual_ips{state=used} 1', 'virtual_ips{state=released} 1'],
+    ...['pool_addresses{pool=pool,family=ipv4} 2', 'pool_addresses{pool=pool,family=ipv6} 4'],
+    ...['pool_addresses_given{pool=pool,family=ipv4} 1', 'pool_addresses_given{pool=pool,family=ipv6} 0'],
+    ...['services_waiting{} 1', 'gates_waiting{} 1', 'nodes_living{} 0'],
   ]);
 });
 
@@ -72,11 +62,8 @@ test('one with a webhook says how that does, whether it leads or not', () => {
   const own = (parts: object) =>
     list({ isLeading: false, view: null, statistics: null, webhook: { ...webhook, ...parts } });
   expect(own({ answers: new Map([['patched', 2]]) })).toEqual([
-    'leading{} 0',
-    'admissions_total{result=patched} 2',
-    'webhook_serving{} 1',
-    'webhook_certificate_end_timestamp_seconds{} 90',
-    'webhook_trusted{} 0',
+    ...['leading{} 0', 'admissions_total{result=patched} 2', 'webhook_serving{} 1'],
+    ...['webhook_certificate_end_timestamp_seconds{} 90', 'webhook_trusted{} 0'],
   ]);
   expect(own({ isServing: false, untilMs: null, isTrusted: null })).toEqual([
     'leading{} 0',
@@ -90,10 +77,7 @@ test('one that waits says that it does not lead, and nothing of what it does not
 
 test('a device says whether its units could take over, what waits there, and what drains', () => {
   const toUnit = (unit: string, role: string, isInSync: boolean | null) => ({
-    unit,
-    role,
-    isInSync,
-    why: '',
+    ...{ unit, role, isInSync, why: '' },
   });
   const cache = makeDeviceCache({ devices: [makeDevice('edge'), makeDevice('new')] });
   const draining = [{ service: 'a/b', member: '10.1.0.1:80', since: '2027-01-15T08:00:00Z', sessions: 3 }];
@@ -107,20 +91,12 @@ test('a device says whether its units could take over, what waits there, and wha
   });
   const told = list({ view: cache.view(nowMs), deviceCalls: new Map([['edge', 7]]) });
   expect(told.filter((line) => line.startsWith('device_'))).toEqual([
-    'device_ready{device=edge} 0',
-    'device_ready{device=new} 0',
-    'device_balancers{device=edge} 2',
-    'device_balancers{device=new} 0',
-    'device_balancers_failing{device=edge} 0',
-    'device_balancers_failing{device=new} 0',
-    'device_unit_in_sync{device=edge,unit=a} 1',
-    'device_unit_in_sync{device=edge,unit=b} 0',
-    'device_unit_in_sync{device=edge,unit=c} 0',
-    'device_foreign_changes{device=edge} 1',
-    'device_foreign_changes{device=new} 0',
-    'device_members_draining{device=edge} 1',
-    'device_members_draining{device=new} 0',
-    'device_requests_total{device=edge} 7',
-    'device_requests_total{device=new} 0',
+    ...['device_ready{device=edge} 0', 'device_ready{device=new} 0', 'device_balancers{device=edge} 2'],
+    ...['device_balancers{device=new} 0', 'device_balancers_failing{device=edge} 0'],
+    ...['device_balancers_failing{device=new} 0', 'device_unit_in_sync{device=edge,unit=a} 1'],
+    ...['device_unit_in_sync{device=edge,unit=b} 0', 'device_unit_in_sync{device=edge,unit=c} 0'],
+    ...['device_foreign_changes{device=edge} 1', 'device_foreign_changes{device=new} 0'],
+    ...['device_members_draining{device=edge} 1', 'device_members_draining{device=new} 0'],
+    ...['device_requests_total{device=edge} 7', 'device_requests_total{device=new} 0'],
   ]);
 });

@@ -232,10 +232,7 @@ test('a bad request is refused, and harms no other: no review, too long a one, a
   expect(long.status).toBe(413);
   await new Promise((resolve) => {
     const socket = connect({
-      host: '127.0.0.1',
-      port: life.webhook.port ?? 0,
-      maxVersion: 'TLSv1.1',
-      minVersion: 'TLSv1',
+      ...{ host: '127.0.0.1', port: life.webhook.port ?? 0, maxVersion: 'TLSv1.1', minVersion: 'TLSv1' },
     });
     socket.on('error', resolve);
   });
@@ -339,8 +336,7 @@ test('of two that think that they lead one is refused, and both end with one pai
   await startBoth();
   expect(writes.filter((one) => one === 'POST Secret')).toHaveLength(1);
   const serials = await Promise.all(lives.map(async (life) => (await ask(life)).serial));
-  expect(new Set(serials).size).toBe(1);
-  expect(countTrusted()).toBe(1);
+  expect([new Set(serials).size, countTrusted()]).toEqual([1, 1]);
   expect(lives.flatMap(({ logger }) => logger.lines.filter(({ level }) => level === 'warn'))).toEqual([]);
 });
 

@@ -17,7 +17,7 @@ import { defaultKubernetes } from '../../../../tools/lab/settings/options.ts';
 const upstream = {
   Go: '1.26.0',
   Require: [
-    { Path: 'github.com/spf13/cobra', Version: 'v1.10.0' },
+    { Path: 'github.com/spf13/cobra', Version: 'v1.9.0' },
     { Path: 'k8s.io/api', Version: 'v0.0.0' },
   ],
 };

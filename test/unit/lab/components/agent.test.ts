@@ -3,12 +3,9 @@ import { defaultAgentArguments } from '../../../../tools/lab/components/agent.ts
 import { defaultOptions } from '../../../../tools/lab/settings/options.ts';
 
 describe('what the agents of a lab are given by themselves', () => {
-  test.each(['iptables', 'ipvs', 'nftables'] as const)(
-    'nothing where kube-proxy tells of the apiservers: %s',
-    (proxyMode) => {
-      expect(defaultAgentArguments({ ...defaultOptions, proxyMode })).toEqual([]);
-    },
-  );
+  test.each(['iptables', 'ipvs', 'nftables'] as const)('nothing where kube-proxy tells: %s', (proxyMode) => {
+    expect(defaultAgentArguments({ ...defaultOptions, proxyMode })).toEqual([]);
+  });
 
   test.each([
     ['ipv4', '10.77.0.11:6443,10.77.0.12:6443,10.77.0.13:6443'],

@@ -30,9 +30,7 @@ test('a report of Ginkgo says what came of each spec that was chosen', () => {
     { name: 'LoadBalancers should work', outcome: 'passed', seconds: 2.5, why: '' },
     { name: 'LoadBalancers should wait', outcome: 'failed', seconds: 2.5, why: 'A suite timeout occurred' },
     {
-      name: 'LoadBalancers should be many',
-      outcome: 'skipped',
-      seconds: 2.5,
+      ...{ name: 'LoadBalancers should be many', outcome: 'skipped', seconds: 2.5 },
       why: 'Test requires >= 2 Ready nodes',
     },
     { name: 'SynchronizedAfterSuite', outcome: 'failed', seconds: 2.5, why: 'no nodes' },
@@ -44,8 +42,6 @@ test('without a report the end of what the program printed says why', () => {
   const folder = new TemporaryFolder('specs');
   const log = join(folder.path, 'log');
   writeFileSync(log, 'unknown flag');
-  expect(() => readReport(join(folder.path, 'none'), log)).toThrow(
-    'the specs wrote no report:\nunknown flag',
-  );
+  expect(() => readReport(join(folder.path, 'none'), log)).toThrow('specs wrote no report:\nunknown flag');
   folder.remove();
 });

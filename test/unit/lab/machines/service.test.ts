@@ -71,9 +71,7 @@ test('a wait goes on while the machine is too busy to say whether the service ru
   machine.isBusy = true;
   let looks = 0;
   const wait = waitUntil(() => Promise.resolve((looks += 1) > 3 ? null : 'not yet'), {
-    what: 'all is well',
-    service,
-    limitMs: 600_000,
+    ...{ what: 'all is well', service, limitMs: 600_000 },
   });
   await expect(wait).resolves.toBeUndefined();
 });

@@ -3,11 +3,8 @@ import { test, expect } from '@jest/globals';
 import { defaultOptions } from '../../../../tools/lab/settings/options.ts';
 
 const enough: HostFacts = {
-  isRoot: true,
-  availableMegabytes: 16_000,
-  machineMemoryMegabytes: 8000,
-  groupControllers: ['cpu', 'memory', 'pids'],
-  inotifyInstances: { allowed: 128, used: 10 },
+  ...{ isRoot: true, availableMegabytes: 16_000, machineMemoryMegabytes: 8000 },
+  ...{ groupControllers: ['cpu', 'memory', 'pids'], inotifyInstances: { allowed: 128, used: 10 } },
   isInPath: () => true,
 };
 
@@ -27,12 +24,7 @@ test.each<[string, typeof defaultOptions, Partial<HostFacts>, string]>([
     without('keepalived', 'curl'),
     'not found: curl, keepalived. Install: apt-get install curl keepalived',
   ],
-  [
-    'memory',
-    defaultOptions,
-    { availableMegabytes: 900 },
-    'takes 2500 MB of memory, and 900 MB are available',
-  ],
+  ['RAM', defaultOptions, { availableMegabytes: 900 }, 'takes 2500 MB of memory, and 900 MB are available'],
   ['more memory for machines', ipvs, { availableMegabytes: 4000 }, 'a lab in ipvs mode takes 5000 MB'],
   ['user-mode Linux for machines', ipvs, without('linux.uml'), 'apt-get install user-mode-linux'],
   [
@@ -41,18 +33,8 @@ test.each<[string, typeof defaultOptions, Partial<HostFacts>, string]>([
     { machineMemoryMegabytes: 64 },
     'virtual machines keep 2500 MB in /dev/shm, which has room for 64 MB',
   ],
-  [
-    'control groups of version 1 for real nodes',
-    real,
-    { groupControllers: ['cpu'] },
-    'here are none for memory, pids: start this machine with',
-  ],
-  [
-    'plugins for real nodes',
-    real,
-    without('/usr/lib/cni/bridge'),
-    'apt-get install containernetworking-plugins',
-  ],
+  ['cgroups', real, { groupControllers: ['cpu'] }, 'here are none for memory, pids: start this machine with'],
+  ['plugins of CNI', real, without('/usr/lib/cni/bridge'), 'apt-get install containernetworking-plugins'],
   ['systemd for bare nodes', bare, without('/usr/lib/systemd/systemd'), 'apt-get install systemd'],
   [
     'free inotify instances for real nodes',

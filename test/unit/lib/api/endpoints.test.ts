@@ -72,18 +72,10 @@ test('the gates of a pod are those of the types that are asked for, each once', 
 });
 
 describe('the weight of a pod', () => {
-  test.each([
-    ['0', 0],
-    ['1', 1],
-    [' 7 ', 7],
-    ['256', 256],
-    ['257', 1],
-    ['-1', 1],
-    ['1.5', 1],
-    ['', 1],
-    ['many', 1],
-    ['0x10', 1],
-  ])('%j counts as %d', (text, expected) => {
+  const texts = {
+    ...{ '0': 0, '1': 1, ' 7 ': 7, '256': 256, '257': 1, '-1': 1, '1.5': 1, '': 1, many: 1, '0x10': 1 },
+  };
+  test.each(Object.entries(texts))('%j counts as %d', (text, expected) => {
     expect(readPodWeight({ 'vipnat.io/weight': text })).toBe(expected);
   });
 
@@ -176,10 +168,8 @@ const written = {
   addressType: 'IPv4',
   endpoints: [
     {
-      addresses: ['10.1.0.5'],
-      conditions: { ready: false, serving: true, terminating: true },
-      nodeName: 'w1',
-      targetRef: { kind: 'Pod', namespace: 'apps', name: 'web-0', uid: 'p' },
+      ...{ addresses: ['10.1.0.5'], conditions: { ready: false, serving: true, terminating: true } },
+      ...{ nodeName: 'w1', targetRef: { kind: 'Pod', namespace: 'apps', name: 'web-0', uid: 'p' } },
     },
   ],
   ports: [{ name: 'http', port: 8080, protocol: 'TCP' }],

@@ -28,8 +28,7 @@ describe('the nodes that a pool’s annotation drains', () => {
       { node: 'w1', seat: null },
       { node: 'w2', seat: 0 },
     ]);
-    expect(formatDrained(drained)).toBe('w1,w2/0');
-    expect(formatDrained([])).toBeNull();
+    expect([formatDrained(drained), formatDrained([])]).toEqual(['w1,w2/0', null]);
   });
 
   test.each(['', ',', 'W1', 'w1/x', 'w1/', '/0', 'w1 w2'])('are none in %j', (text) => {

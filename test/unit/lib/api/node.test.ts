@@ -46,10 +46,7 @@ const current = {
 const report: NodeReport = {
   node: 'w1',
   programmed: { virtualips: '120', services: '99', endpointslices: '1000', earlyslices: '1001' },
-  seats: ['default/0'],
-  mode: 'direct',
-  inUse: ['10.0.9.12'],
-  addresses: ['10.77.0.21', 'fd77::21'],
+  ...{ seats: ['default/0'], mode: 'direct', inUse: ['10.0.9.12'], addresses: ['10.77.0.21', 'fd77::21'] },
   unresponsive: [{ node: 'w2', since: '2026-11-23T09:00:00.000Z' }],
   unsupported: ['SCTP'],
   draining: [
@@ -66,20 +63,15 @@ describe('the Lease of a balancer', () => {
   test('of this version is written and read as it stands here: whoever changes that changes it for other versions too', () => {
     expect(toAnnotations(report)).toEqual(current);
     expect(read(current, { leaseDurationSeconds: 40 })).toEqual({
-      report,
-      renewal: '2026-11-23T09:00:00.000000Z',
-      durationMs: 40_000,
+      ...{ report, renewal: '2026-11-23T09:00:00.000000Z', durationMs: 40_000 },
     });
   });
 
   test('of an older version says nothing of what it does not know', () => {
     expect(read(first)).toEqual({
       report: {
-        node: 'w1',
-        programmed: { virtualips: '120', services: '99', endpointslices: '1000' },
-        seats: ['default/0'],
-        mode: 'direct',
-        inUse: [],
+        ...{ node: 'w1', programmed: { virtualips: '120', services: '99', endpointslices: '1000' } },
+        ...{ seats: ['default/0'], mode: 'direct', inUse: [] },
       },
       renewal: '2026-11-23T09:00:00.000000Z',
       durationMs: 40_000,
@@ -143,9 +135,7 @@ describe('objects of a later controller', () => {
 test("of annotations only vipnat's own are kept: others may be long, and there may be many", () => {
   const metadata = { name: 'a', namespace: 'apps', uid: 'a', resourceVersion: '1' };
   const annotations = {
-    'vipnat.io/share': 'web',
-    'lb.zcloud.cn/vip': '10.0.9.10',
-    'vipnat.io/of-nobody': 'x',
+    ...{ 'vipnat.io/share': 'web', 'lb.zcloud.cn/vip': '10.0.9.10', 'vipnat.io/of-nobody': 'x' },
     example: 'x'.repeat(1000),
   };
   const service = services.schema.parse({ metadata: { ...metadata, annotations }, spec: {} });

@@ -31,9 +31,7 @@ afterEach(async () => {
 async function serve(endpoint: Endpoint = anyPort, clock = systemClock) {
   const said: string[] = [];
   const server = new StatusServer({
-    endpoint,
-    pages,
-    clock,
+    ...{ endpoint, pages, clock },
     onProblem: ({ code, message }) => said.push(`${code}: ${message}`),
     onRecovered: () => said.push('recovered'),
   });

@@ -69,40 +69,38 @@ describe('a rule before our hook that could take a packet, as it is in that chai
   });
 });
 
-describe('a rule that cannot take one is none', () => {
-  test.each([
-    ['PREROUTING', '-j LOG --log-prefix "in: "'],
-    ['PREROUTING', '-j MARK --set-xmark 0x1/0x1'],
-    ['PREROUTING', '-m comment --comment "counts only"'],
-    ['PREROUTING', '-d 10.1.0.99/32 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.9.9.9'],
-    ['PREROUTING', '-d 192.168.0.0/16 -j ACCEPT'],
-    ['PREROUTING', '! -d 10.1.0.0/16 -j RETURN'],
-    ['PREROUTING', '-p udp -j ACCEPT'],
-    ['PREROUTING', '! -p tcp -j ACCEPT'],
-    ['PREROUTING', '-p tcp -m tcp --dport 80 -j REDIRECT --to-ports 9445'],
-    ['PREROUTING', '-p tcp -m multiport --dports 80,8080 -j ACCEPT'],
-    ['PREROUTING', '-i lo -j ACCEPT'],
-    ['PREROUTING', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
-    // What asks for the VIP is in no chain after translation.
-    ['POSTROUTING', '-d 10.1.0.0/16 -j ACCEPT'],
-    ['FORWARD', '-p tcp -m tcp --dport 443 -m conntrack --ctstate NEW -j DROP'],
-    // It decides as ours does.
-    ['FORWARD', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
-    ['FORWARD', '-m conntrack --ctstate INVALID -j DROP'],
-    ['FORWARD', '-m conntrack ! --ctstate DNAT -j DROP'],
-    ['FORWARD', '-j VIPLB-FORWARD'],
-    ['INPUT', '-m conntrack --ctstate INVALID -j DROP'],
-    ['INPUT', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
-    ['INPUT', '-m conntrack --ctstate NEW -j KUBE-PROXY-FIREWALL'],
-    ['INPUT', '-i lo -j ACCEPT'],
-    ['INPUT', '-s 10.1.0.0/16 -j ACCEPT'],
-    // These insist on being first, and may be.
-    ['PREROUTING', '-m comment --comment "x" -j cali-PREROUTING'],
-    ['PREROUTING', '-m comment --comment "x" -j CILIUM_PRE_nat'],
-    ['PREROUTING', '-m comment --comment "x" -j KUBE-ROUTER-FORWARD'],
-  ])('%s %s', (chain, text) => {
-    expect(isRivalIn(chain, text)).toBe(false);
-  });
+test.each([
+  ['PREROUTING', '-j LOG --log-prefix "in: "'],
+  ['PREROUTING', '-j MARK --set-xmark 0x1/0x1'],
+  ['PREROUTING', '-m comment --comment "counts only"'],
+  ['PREROUTING', '-d 10.1.0.99/32 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.9.9.9'],
+  ['PREROUTING', '-d 192.168.0.0/16 -j ACCEPT'],
+  ['PREROUTING', '! -d 10.1.0.0/16 -j RETURN'],
+  ['PREROUTING', '-p udp -j ACCEPT'],
+  ['PREROUTING', '! -p tcp -j ACCEPT'],
+  ['PREROUTING', '-p tcp -m tcp --dport 80 -j REDIRECT --to-ports 9445'],
+  ['PREROUTING', '-p tcp -m multiport --dports 80,8080 -j ACCEPT'],
+  ['PREROUTING', '-i lo -j ACCEPT'],
+  ['PREROUTING', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
+  // What asks for the VIP is in no chain after translation.
+  ['POSTROUTING', '-d 10.1.0.0/16 -j ACCEPT'],
+  ['FORWARD', '-p tcp -m tcp --dport 443 -m conntrack --ctstate NEW -j DROP'],
+  // It decides as ours does.
+  ['FORWARD', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
+  ['FORWARD', '-m conntrack --ctstate INVALID -j DROP'],
+  ['FORWARD', '-m conntrack ! --ctstate DNAT -j DROP'],
+  ['FORWARD', '-j VIPLB-FORWARD'],
+  ['INPUT', '-m conntrack --ctstate INVALID -j DROP'],
+  ['INPUT', '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
+  ['INPUT', '-m conntrack --ctstate NEW -j KUBE-PROXY-FIREWALL'],
+  ['INPUT', '-i lo -j ACCEPT'],
+  ['INPUT', '-s 10.1.0.0/16 -j ACCEPT'],
+  // These insist on being first, and may be.
+  ['PREROUTING', '-m comment --comment "x" -j cali-PREROUTING'],
+  ['PREROUTING', '-m comment --comment "x" -j CILIUM_PRE_nat'],
+  ['PREROUTING', '-m comment --comment "x" -j KUBE-ROUTER-FORWARD'],
+])('a rule that cannot take one is none: %s %s', (chain, text) => {
+  expect(isRivalIn(chain, text)).toBe(false);
 });
 
 test('without a VIP nothing is a rival', () => {

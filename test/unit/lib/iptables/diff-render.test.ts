@@ -28,11 +28,7 @@ describe('the chain of a VIP', () => {
       { ...direct, route: { kind: 'jump', chain: 'KUBE-SVC-X' } },
       [{ head: '', tail: '-j KUBE-SVC-X' }],
     ],
-    [
-      'cluster-ip: a translation to it, which needs no chance',
-      { vip: vip6, route: clusterIp, masquerade: 'own' },
-      [toClusterIp],
-    ],
+    ['cluster-ip: a translation to it', { vip: vip6, route: clusterIp, masquerade: 'own' }, [toClusterIp]],
     [
       'direct: as likely as the others, and the last takes what is left (property/chances proves shares)',
       { ...direct, route: { kind: 'translate', backends: backends.slice(1, 3) } },

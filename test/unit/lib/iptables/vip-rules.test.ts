@@ -62,9 +62,7 @@ describe('rules that say nothing, because somebody else can have written them', 
 
   test('rules of another VIP', () => {
     const next = toEndpoint('[fd00::51]:6443');
-    const rules = signRules(vipChainName(next), renderRoute({ ...direct, vip: next })).map(
-      ({ text }) => text,
-    );
+    const rules = signRules(vipChainName(next), renderRoute({ ...direct, vip: next })).map((one) => one.text);
     expect(readBack(rules)).toBeNull();
   });
 });

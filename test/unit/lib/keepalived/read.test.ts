@@ -41,15 +41,13 @@ describe('the process that a pid file names', () => {
     expect(running?.ageMs).toBeLessThan(60_000);
     if (running === null) throw new Error('it is not there');
     const heard = once(child.stdout, 'data');
-    expect(reloadRunning(running)).toBe(true);
-    expect(String(await heard)).toBe('read\n');
+    expect([reloadRunning(running), String(await heard)]).toEqual([true, 'read\n']);
     // The same process has the same start, whenever it is asked.
     expect((await findRunning(place()))?.startedMs).toBe(running.startedMs);
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
     await ended;
-    expect(await findRunning(place())).toBeNull();
-    expect(reloadRunning(running)).toBe(false);
+    expect([await findRunning(place()), reloadRunning(running)]).toEqual([null, false]);
   });
 
   test.each([
@@ -61,13 +59,10 @@ describe('the process that a pid file names', () => {
     expect(await findRunning(place())).toBeNull();
   });
 
-  test.each(['', 'x', '-1', '0', '1 2', '99999999999', null])(
-    'is none where the file says %j',
-    async (text) => {
-      if (text !== null) writePid(text);
-      expect(await findRunning(place())).toBeNull();
-    },
-  );
+  test.each(['', 'x', '-1', '0', '1 2', '99999999999', null])('is none where it says %j', async (text) => {
+    if (text !== null) writePid(text);
+    expect(await findRunning(place())).toBeNull();
+  });
 });
 
 // As keepalived 2.2.7 did with each when the file became 1: of the file, the other instance, this one, and its group.

@@ -1,4 +1,8 @@
-import { renderAttribute, type NetlinkClient, type NetlinkRequest } from '../../../../lib/kernel/netlink.ts';
+import {
+  renderAttribute as field,
+  type NetlinkClient,
+  type NetlinkRequest,
+} from '../../../../lib/kernel/netlink.ts';
 import { toAddressBytes } from '../../../../lib/net.ts';
 import {
   type ConnectionChoice,
@@ -20,28 +24,18 @@ const port = (value: number) => number(value).subarray(2);
 /** CTA_TUPLE_IP and CTA_TUPLE_PROTO. */
 function tuple(protocol: number, [from, fromPort]: [string, number], [to, toPort]: [string, number]): Buffer {
   const [source, destination] = from.includes(':') ? [3, 4] : [1, 2];
-  const addresses = [
-    renderAttribute(source, toAddressBytes(from)),
-    renderAttribute(destination, toAddressBytes(to)),
-  ];
-  const ports = [
-    renderAttribute(1, Buffer.from([protocol])),
-    renderAttribute(2, port(fromPort)),
-    renderAttribute(3, port(toPort)),
-  ];
-  return Buffer.concat([
-    renderAttribute(1, Buffer.concat(addresses), true),
-    renderAttribute(2, Buffer.concat(ports), true),
-  ]);
+  const addresses = [field(source, toAddressBytes(from)), field(destination, toAddressBytes(to))];
+  const ports = [field(1, Buffer.from([protocol])), field(2, port(fromPort)), field(3, port(toPort))];
+  return Buffer.concat([field(1, Buffer.concat(addresses), true), field(2, Buffer.concat(ports), true)]);
 }
 
 /** What the kernel lists of one connection. */
 function message(family: number, original: Buffer, reply: Buffer, bits = dstNat) {
   const attributes = [
-    renderAttribute(1, original, true),
-    renderAttribute(2, reply, true),
-    renderAttribute(3, number(bits)),
-    renderAttribute(12, number(4711)),
+    field(1, original, true),
+    field(2, reply, true),
+    field(3, number(bits)),
+    field(12, number(4711)),
   ];
   return {
     ...{ type: 0x0100, flags: 0, sequence: 1 },
@@ -119,7 +113,7 @@ test.each([
   ['TIME_WAIT', 7, 0x22, []],
 ])('a connection in state %s (%s) with status %s is shown as %j', async (_, state, bits, shown) => {
   const whole = message(2, asked, answered, bits);
-  const info = renderAttribute(4, renderAttribute(1, renderAttribute(1, Buffer.from([state])), true), true);
+  const info = field(4, field(1, field(1, Buffer.from([state])), true), true);
   const { client } = answering([{ ...whole, data: Buffer.concat([whole.data, info]) }]);
   expect(await listAll(client)).toMatchObject(shown);
 });
@@ -136,20 +130,16 @@ test('of a virtual IP the kernel is asked for its own, and one that tells of oth
   await listAll(client, { ...vip, isHalfOpen: true });
   // Destination, protocol and destination port, by the filter of Linux 5.8.
   const destination = Buffer.concat([
-    renderAttribute(1, renderAttribute(2, toAddressBytes(vip.address)), true),
-    renderAttribute(
-      2,
-      Buffer.concat([renderAttribute(1, Buffer.from([6])), renderAttribute(3, port(vip.port))]),
-      true,
-    ),
+    field(1, field(2, toAddressBytes(vip.address)), true),
+    field(2, Buffer.concat([field(1, Buffer.from([6])), field(3, port(vip.port))]), true),
   ]);
   const ofVip = Buffer.concat([
     Buffer.from([2, 0, 0, 0]),
-    renderAttribute(1, destination, true),
-    renderAttribute(25, renderAttribute(1, Buffer.from([0b10_1010, 0, 0, 0])), true),
+    field(1, destination, true),
+    field(25, field(1, Buffer.from([0b10_1010, 0, 0, 0])), true),
   ]);
   // 50,000 that have ended take the kernel a second to hand over, and ten that wait for an answer a few milliseconds: those without SEEN_REPLY.
-  const unanswered = [renderAttribute(3, number(0)), renderAttribute(26, number(0b10))];
+  const unanswered = [field(3, number(0)), field(26, number(0b10))];
   expect(requests.map(({ payload }) => payload)).toEqual([ofVip, Buffer.concat([ofVip, ...unanswered])]);
 });
 
@@ -160,10 +150,6 @@ test('a connection is forgotten by its answers and id: without them the kernel w
   expect(await forgetConnection(client, connection.key)).toBe(true);
   expect(requests[1]).toMatchObject({ type: 0x0102, isDump: false, isOrder: true });
   expect(requests[1]?.payload).toEqual(
-    Buffer.concat([
-      Buffer.from([2, 0, 0, 0]),
-      renderAttribute(2, answered, true),
-      renderAttribute(12, number(4711)),
-    ]),
+    Buffer.concat([Buffer.from([2, 0, 0, 0]), field(2, answered, true), field(12, number(4711))]),
   );
 });

@@ -7,7 +7,7 @@ import { test, expect, describe } from '@jest/globals';
 import {
   type NetlinkMessage,
   type NetlinkQuestioner,
-  renderAttribute,
+  renderAttribute as attribute,
   readTableHandles,
 } from '../../../../lib/kernel/netlink.ts';
 
@@ -61,10 +61,8 @@ test.each([
 
 describe('nft is needed', () => {
   test.each([
-    'type ipv4_addr . inet_proto . inet_service : verdict',
-    'type ipv4_addr; flags interval',
-    'type ifname : ipv4_addr',
-    '',
+    ...['type ipv4_addr . inet_proto . inet_service : verdict', 'type ipv4_addr; flags interval'],
+    ...['type ifname : ipv4_addr', ''],
   ])('for %s', (declaration) => {
     expect(renderElementChanges([slots, { ...slots, declaration }])).toBeNull();
   });
@@ -96,15 +94,9 @@ function answering(messages: readonly NetlinkMessage[]) {
 function table(family: number, name: string, handle: bigint): NetlinkMessage {
   const number = Buffer.alloc(8);
   number.writeBigUInt64BE(handle);
-  const parts = [
-    renderAttribute(1, Buffer.from(`${name}\0`)),
-    renderAttribute(2, Buffer.alloc(4)),
-    renderAttribute(4, number),
-  ];
+  const parts = [attribute(1, Buffer.from(`${name}\0`)), attribute(2, Buffer.alloc(4)), attribute(4, number)];
   return {
-    type: 0x0a00,
-    flags: 0,
-    sequence: 1,
+    ...{ type: 0x0a00, flags: 0, sequence: 1 },
     data: Buffer.concat([Buffer.from([family, 0, 0, 0]), ...parts]),
   };
 }
@@ -120,7 +112,7 @@ function start(generations: readonly number[]): NetlinkQuestioner {
       const id = Buffer.alloc(4);
       id.writeUInt32BE(generations[Math.min(asked, generations.length - 1)] ?? 0);
       asked += 1;
-      const data = Buffer.concat([Buffer.alloc(4), renderAttribute(NFTA_GEN_ID, id)]);
+      const data = Buffer.concat([Buffer.alloc(4), attribute(NFTA_GEN_ID, id)]);
       return Promise.resolve([{ type: 0x0a0f, flags: 0, sequence: 1, data }]);
     },
   };

@@ -287,9 +287,7 @@ test('a tool that is not started for want of descriptors leaves none open', asyn
   const shell = ['-c', 'ulimit -n 100; exec "$0" --input-type=module --eval "$1"', process.execPath, program];
   const { stdout } = await execa('sh', shell);
   const { outcomes, more } = JSON.parse(stdout) as { outcomes: string[]; more: number };
-  expect(outcomes[0]).toBe('DESCRIPTORS_EXHAUSTED');
-  expect(outcomes.at(-1)).toBe('started');
-  expect(more).toBe(0);
+  expect([outcomes[0], outcomes.at(-1), more]).toEqual(['DESCRIPTORS_EXHAUSTED', 'started', 0]);
 });
 
 /** A shell that says its niceness at its end. */

@@ -39,9 +39,7 @@ describe('a real kube-proxy in nftables mode', () => {
 
   test('no endpoints: no edge, though its chain stays for a while, and the ClusterIP is rejected', () => {
     expect(view(readState('no-endpoints'))).toEqual({
-      entryRule: null,
-      affinitySeconds: null,
-      backends: null,
+      ...{ entryRule: null, affinitySeconds: null, backends: null },
       unwanted: {
         value: '10.96.0.1 . tcp . 443 : goto reject-chain',
         seenIn: 'map no-endpoint-services (nft table ip kube-proxy)',
@@ -133,35 +131,30 @@ describe('the backends', () => {
   });
 });
 
-describe('kube-proxy wants its chain gone', () => {
-  const withRejected = (element: string) =>
-    compact('three-endpoints').replace(
-      /("name":"no-endpoint-services".*?"map":"verdict")/,
-      `$1,"elem":[[${element},{"goto":{"target":"reject-chain"}}]]`,
-    );
+const withRejected = (element: string) =>
+  compact('three-endpoints').replace(
+    /("name":"no-endpoint-services".*?"map":"verdict")/,
+    `$1,"elem":[[${element},{"goto":{"target":"reject-chain"}}]]`,
+  );
 
-  const named = (address: string, name: string) =>
-    `{"elem":{"val":{"concat":["${address}","tcp",443]},"comment":"${name}"}}`;
+const named = (address: string, name: string) =>
+  `{"elem":{"val":{"concat":["${address}","tcp",443]},"comment":"${name}"}}`;
 
-  test.each([
-    ['when the address of the live edge is rejected', '{"concat":["10.96.0.1","tcp",443]}', '10.96.0.1'],
-    ['when the comment names the service', named('10.96.0.9', 'default/kubernetes:https'), '10.96.0.9'],
-    ['not when another service has no endpoints', named('10.96.7.9', 'default/web:https'), null],
-  ])('%s', (_, element, address) => {
-    const { entryRule, unwanted } = view(withRejected(element));
-    expect(entryRule).not.toBeNull();
-    expect(unwanted?.value.split(' ')[0] ?? null).toBe(address);
-  });
+test.each([
+  ['when the address of the live edge is rejected', '{"concat":["10.96.0.1","tcp",443]}', '10.96.0.1'],
+  ['when the comment names the service', named('10.96.0.9', 'default/kubernetes:https'), '10.96.0.9'],
+  ['not when another service has no endpoints', named('10.96.7.9', 'default/web:https'), null],
+])('kube-proxy wants its chain gone %s', (_, element, address) => {
+  const { entryRule, unwanted } = view(withRejected(element));
+  expect(entryRule).not.toBeNull();
+  expect(unwanted?.value.split(' ')[0] ?? null).toBe(address);
 });
 
 test.each([[[]], [[null, 7, 'x', [], {}]], [[{ map: null }, { rule: { chain, expr: 'x' } }]]])(
   'objects of other shapes (%j) show nothing',
   (objects: unknown[]) => {
     expect(readNftProxy({ family: 'ipv4', objects }, kubernetesService)).toEqual({
-      entryRule: null,
-      affinitySeconds: null,
-      backends: null,
-      unwanted: null,
+      ...{ entryRule: null, affinitySeconds: null, backends: null, unwanted: null },
     });
   },
 );

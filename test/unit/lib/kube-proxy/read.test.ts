@@ -131,14 +131,12 @@ test('rules of kube-proxy 1.21 and earlier have the same edge, though the masque
   expect(listBackends(seen)).toEqual(allThree);
 });
 
-describe('the backends', () => {
-  test.each([
-    ['unknown when one has no port', '--to-destination 10.77.0.12:6443', '--to-destination 10.77.0.12', null],
-    ['unknown when one leads nowhere', /^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '', null],
-    ['none when the chain leads nowhere', /^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '', []],
-  ])('are %s: half a list would look like a dead apiserver', (_, from, to, expected) => {
-    expect(listBackends(view(three.replace(from, to)))).toEqual(expected);
-  });
+test.each([
+  ['unknown when one has no port', '--to-destination 10.77.0.12:6443', '--to-destination 10.77.0.12', null],
+  ['unknown when one leads nowhere', /^-A KUBE-SEP-ZHKZKXXJNCYAKRWZ .*DNAT.*\n/m, '', null],
+  ['none when the chain leads nowhere', /^-A KUBE-SVC-NPX46M4PTMTKRN6Y .*\n/gm, '', []],
+])('the backends are %s: half a list would look like a dead apiserver', (_, from, to, expected) => {
+  expect(listBackends(view(three.replace(from, to)))).toEqual(expected);
 });
 
 describe('kube-proxy wants its chain gone', () => {

@@ -39,11 +39,7 @@ describe('a kubeconfig', () => {
   test('says where the API is, by whose CA, and who asks', async () => {
     const file = writeKubeconfig();
     expect(await read(file)).toEqual({
-      origin: file,
-      host: '10.77.0.50',
-      port: 6443,
-      serverName: '10.77.0.50',
-      isInCluster: false,
+      ...{ origin: file, host: '10.77.0.50', port: 6443, serverName: '10.77.0.50', isInCluster: false },
       // Said, or NODE_TLS_REJECT_UNAUTHORIZED of whoever's shell would have the token sent to anybody.
       tls: { ca: readFileSync(certificates().authority), rejectUnauthorized: true },
       headers: { Authorization: `Bearer ${secret}` },
@@ -60,9 +56,7 @@ describe('a kubeconfig', () => {
       'client-key-data': readFileSync(key).toString('base64'),
     };
     expect(await read(writeKubeconfig({ cluster, user }))).toMatchObject({
-      host: 'fd77::50',
-      port: 443,
-      serverName: 'kubernetes',
+      ...{ host: 'fd77::50', port: 443, serverName: 'kubernetes' },
       tls: { cert: readFileSync(certificate), key: readFileSync(key) },
       headers: {},
     });
@@ -118,10 +112,7 @@ describe("a pod's service account", () => {
     const root = join(certificates().folder, 'root');
     try {
       expect(await findAccess(null, environment, root)?.()).toMatchObject({
-        origin: "this pod's service account",
-        host: 'fd00:96::1',
-        port: 443,
-        isInCluster: true,
+        ...{ origin: "this pod's service account", host: 'fd00:96::1', port: 443, isInCluster: true },
         tls: { ca: readFileSync(certificates().authority), rejectUnauthorized: true },
         headers: { Authorization: `Bearer ${secret}` },
       });

@@ -51,8 +51,7 @@ describe('several apiservers', () => {
     await world.pass('the second is watched', () => world.servers[1]?.watches === 2);
     world.store.put('EndpointSlice', makeSlice(addresses));
     await eventually('the fourth is known', () => world.listed().length === 4);
-    expect(world.linesOf('warn')).toEqual([]);
-    expect(world.api.view?.isCurrent).toBe(true);
+    expect([world.linesOf('warn'), world.api.view?.isCurrent]).toEqual([[], true]);
   });
 
   test('of which the one that is followed goes down without a word: another is followed, and nothing is said', async () => {

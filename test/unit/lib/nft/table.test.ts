@@ -84,36 +84,34 @@ describe("nft's print of our table", () => {
   });
 });
 
-describe('a rule', () => {
-  const rule = 'meta l4proto tcp ct status dnat dnat ip to 10.0.0.11:6443 comment "vipnat:x"';
+const rule = 'meta l4proto tcp ct status dnat dnat ip to 10.0.0.11:6443 comment "vipnat:x"';
 
-  const opening = 'tcp flags & (fin | syn | rst | ack) == syn jump V';
+const opening = 'tcp flags & (fin | syn | rst | ack) == syn jump V';
 
-  test.each([
-    [true, rule, 'meta l4proto 6 ct status 0x20 dnat to 10.0.0.11:6443 comment "vipnat:x"'],
-    [true, rule, rule.replace('status dnat', 'status 0x00000020')],
-    [false, rule, rule.replace('.11', '.12')],
-    [false, rule, rule.replace('6443', '6444')],
-    [false, rule, rule.replace('tcp', '17')],
-    [false, rule, rule.replace('status dnat', 'status 0x10')],
-    [false, rule, rule.replace('vipnat:x', 'vipnat:y')],
-    // nft 1.1.7 and 1.0.6, with and without -n.
-    [true, opening, 'tcp flags & (0x1 | 0x2 | 0x4 | 0x10) == 0x2 jump V'],
-    [true, opening, 'tcp flags syn / fin,syn,rst,ack jump V'],
-    [true, opening, 'tcp flags 0x2 / 0x1,0x2,0x4,0x10 jump V'],
-    [true, opening, 'tcp flags & 0x17 == 0x2 jump V'],
-    [false, opening, 'jump V'],
-    [false, opening, 'tcp flags syn jump V'],
-    [false, opening, 'tcp flags != 0x2 / 0x1,0x2,0x4,0x10 jump V'],
-    [false, opening, 'tcp flags 0x12 / 0x1,0x2,0x4,0x10 jump V'],
-    [false, opening, 'tcp flags 0x2 / 0x1,0x2,0x4 jump V'],
-    [false, opening, 'tcp flags syn / fin,syn,rst,ack,cwr jump V'],
-    [false, opening, 'tcp flags & (fin | syn | rst | ack) != syn jump V'],
-    [false, opening, 'tcp flags & (fin | syn | rst | ack) == syn | ack jump V'],
-    [false, opening, 'tcp flags syn / fin,syn,rst,ack counter jump V'],
-  ])('means the same as it is printed, %s: "%s", "%s"', (isSame, written, printed) => {
-    expect(hasSameNftMeaning(written, printed)).toBe(isSame);
-  });
+test.each([
+  [true, rule, 'meta l4proto 6 ct status 0x20 dnat to 10.0.0.11:6443 comment "vipnat:x"'],
+  [true, rule, rule.replace('status dnat', 'status 0x00000020')],
+  [false, rule, rule.replace('.11', '.12')],
+  [false, rule, rule.replace('6443', '6444')],
+  [false, rule, rule.replace('tcp', '17')],
+  [false, rule, rule.replace('status dnat', 'status 0x10')],
+  [false, rule, rule.replace('vipnat:x', 'vipnat:y')],
+  // nft 1.1.7 and 1.0.6, with and without -n.
+  [true, opening, 'tcp flags & (0x1 | 0x2 | 0x4 | 0x10) == 0x2 jump V'],
+  [true, opening, 'tcp flags syn / fin,syn,rst,ack jump V'],
+  [true, opening, 'tcp flags 0x2 / 0x1,0x2,0x4,0x10 jump V'],
+  [true, opening, 'tcp flags & 0x17 == 0x2 jump V'],
+  [false, opening, 'jump V'],
+  [false, opening, 'tcp flags syn jump V'],
+  [false, opening, 'tcp flags != 0x2 / 0x1,0x2,0x4,0x10 jump V'],
+  [false, opening, 'tcp flags 0x12 / 0x1,0x2,0x4,0x10 jump V'],
+  [false, opening, 'tcp flags 0x2 / 0x1,0x2,0x4 jump V'],
+  [false, opening, 'tcp flags syn / fin,syn,rst,ack,cwr jump V'],
+  [false, opening, 'tcp flags & (fin | syn | rst | ack) != syn jump V'],
+  [false, opening, 'tcp flags & (fin | syn | rst | ack) == syn | ack jump V'],
+  [false, opening, 'tcp flags syn / fin,syn,rst,ack counter jump V'],
+])('a rule means the same as it is printed, %s: "%s", "%s"', (isSame, written, printed) => {
+  expect(hasSameNftMeaning(written, printed)).toBe(isSame);
 });
 
 test("a set's timeout is the same in any unit", () => {
@@ -122,13 +120,10 @@ test("a set's timeout is the same in any unit", () => {
   expect(hasSameDeclaration('timeout 10800s', 'timeout 3m')).toBe(false);
 });
 
-test.each(['a;flush', "a'$(reboot)", 'a{', '1;'])(
-  'a chain or set in our table whose name would be a command goes with the table: %s',
-  (name) => {
-    const text = `table ip vipnat {\n\tchain ${name} {\n\t\taccept\n\t}\n\tset ${name} {\n\t\ttype mark\n\t}\n}\n`;
-    const seen = parseNftTable({ family: 'ipv4', text });
-    const { transactions } = plan({ dialect: 'nftables', balances: [] }, [seen]);
-    expect(transactions.map(({ input }) => input)).toEqual(['delete table ip vipnat\n']);
-    expect(seen.table?.others).toEqual([`chain ${name}`, `set ${name}`]);
-  },
-);
+test.each(['a;flush', "a'$(reboot)", 'a{', '1;'])('a name of commands goes with its table: %s', (name) => {
+  const text = `table ip vipnat {\n\tchain ${name} {\n\t\taccept\n\t}\n\tset ${name} {\n\t\ttype mark\n\t}\n}\n`;
+  const seen = parseNftTable({ family: 'ipv4', text });
+  const { transactions } = plan({ dialect: 'nftables', balances: [] }, [seen]);
+  expect(transactions.map(({ input }) => input)).toEqual(['delete table ip vipnat\n']);
+  expect(seen.table?.others).toEqual([`chain ${name}`, `set ${name}`]);
+});

@@ -114,8 +114,7 @@ describe('the limits', () => {
     await clock.advance(1);
     add('ApiserverDead', 'm2 is dead');
     await clock.advance(60 * minute);
-    expect(notesOf(takeAll())).toEqual(['m2 is dead x1']);
-    expect(queue.leftOut).toBe(1);
+    expect([notesOf(takeAll()), queue.leftOut]).toEqual([['m2 is dead x1'], 1]);
   });
 });
 
@@ -129,10 +128,8 @@ test('what was put back is the next, with what has been added to it meanwhile', 
 });
 
 const once: RecordedEvent = {
-  reason: 'ApiserverDead',
-  note: '10.0.0.11:6443 is dead: connection refused',
-  regarding: toNodeRegarding('m1.example.com'),
-  stamp: 0x66_0d_09_ad_e7_81_8,
+  ...{ reason: 'ApiserverDead', note: '10.0.0.11:6443 is dead: connection refused' },
+  ...{ regarding: toNodeRegarding('m1.example.com'), stamp: 0x66_0d_09_ad_e7_81_8 },
   firstSeen: new Date('2026-11-21T21:57:40.123Z'),
   lastSeen: new Date('2026-11-21T21:57:42.456Z'),
   count: 1,
@@ -141,17 +138,12 @@ const once: RecordedEvent = {
 describe('an event', () => {
   test('is about the node, as kubectl describe node looks for it', () => {
     expect(toApiEvent(once, 'm1.example.com')).toEqual({
-      apiVersion: 'events.k8s.io/v1',
-      kind: 'Event',
+      ...{ apiVersion: 'events.k8s.io/v1', kind: 'Event' },
       metadata: { name: 'm1.example.com.660d09ade7818', namespace: 'default' },
-      eventTime: '2026-11-21T21:57:40.123000Z',
-      type: 'Warning',
-      reason: 'ApiserverDead',
-      action: 'Probe',
-      note: '10.0.0.11:6443 is dead: connection refused',
+      ...{ eventTime: '2026-11-21T21:57:40.123000Z', type: 'Warning', reason: 'ApiserverDead' },
+      ...{ action: 'Probe', note: '10.0.0.11:6443 is dead: connection refused' },
       regarding: { apiVersion: 'v1', kind: 'Node', name: 'm1.example.com', uid: 'm1.example.com' },
-      reportingController: 'vipnat',
-      reportingInstance: 'm1.example.com',
+      ...{ reportingController: 'vipnat', reportingInstance: 'm1.example.com' },
     });
   });
 

@@ -52,12 +52,9 @@ function turn(change: (server: KubeApi) => void): void {
 describe('the API that answers', () => {
   test('is told of each event as it happens, and nothing is logged', async () => {
     writer.record('ApiserverDead', 'm2 is dead');
-    writer.record('ModeChosen', 'changes apiservers, now direct to m1');
+    writer.record('ModeChosen', 'changes apiservers, direct to m1');
     await eventually('both are told', () => told().length === 2);
-    expect(told()).toEqual([
-      'ApiserverDead m2 is dead x1',
-      'ModeChosen changes apiservers, now direct to m1 x1',
-    ]);
+    expect(told()).toEqual(['ApiserverDead m2 is dead x1', 'ModeChosen changes apiservers, direct to m1 x1']);
     expect(servers[0]?.events.all[0]).toMatchObject({
       type: 'Warning',
       regarding: { kind: 'Node', name: 'm1', uid: 'm1' },
@@ -107,19 +104,16 @@ describe('the API that is away', () => {
     );
   });
 
-  test.each(['page', 'another kind', 'unauthorized'] as const)(
-    '(%s) is none that answers',
-    async (manner) => {
-      turn((server) => (server.manner = manner));
-      writer.record('ApiserverDead', 'm2 is dead');
-      await passPause(1);
-      await eventually('it is tried again', () => linesOf('debug').length === 2);
-      turn((server) => (server.manner = 'well'));
-      await passPause(2);
-      await eventually('it is told', () => [...told(0), ...told(1)].length === 1);
-      expect(linesOf('info', 'warn', 'error')).toEqual([]);
-    },
-  );
+  test.each(['page', 'another kind', 'unauthorized'] as const)('(%s) is none to answer', async (manner) => {
+    turn((server) => (server.manner = manner));
+    writer.record('ApiserverDead', 'm2 is dead');
+    await passPause(1);
+    await eventually('it is tried again', () => linesOf('debug').length === 2);
+    turn((server) => (server.manner = 'well'));
+    await passPause(2);
+    await eventually('it is told', () => [...told(0), ...told(1)].length === 1);
+    expect(linesOf('info', 'warn', 'error')).toEqual([]);
+  });
 
   test('does not hold up an agent that ends', async () => {
     turn((server) => (server.manner = 'hanging'));
@@ -170,9 +164,7 @@ test('what the API will never take is left out, and the next is told', async () 
   await eventually('the next is told', () => told().length === 2);
   expect(told()[1]).toBe('ApiserverDead m4 is dead x1');
   expect(linesOf('debug')).toEqual([
-    expect.stringMatching(
-      /^vipnat left out an event: writing an event at \S+ is answered with 422: .* denied$/,
-    ),
+    expect.stringMatching(/^vipnat left out an event: .* is answered with 422: .* denied$/),
   ]);
 });
 

@@ -16,12 +16,7 @@ import { execFileSync } from 'node:child_process';
 import { uptime } from 'node:os';
 import { FakeClock } from '../../../support/fakes/clock.ts';
 
-async function record(
-  logFormat: LogFormat,
-  logLevel: LogLevel,
-  write: (logger: Logger) => void,
-  isTTY = false,
-) {
+async function record(logFormat: LogFormat, logLevel: LogLevel, write: (to: Logger) => void, isTTY = false) {
   const stream = Object.assign(new PassThrough(), { isTTY });
   write(await createLogger({ logFormat, logLevel }, stream));
   return String(stream.read() ?? '');

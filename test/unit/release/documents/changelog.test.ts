@@ -32,7 +32,6 @@ const put = (file: string, text: string) => {
   writeFileSync(join(root, file), text);
 };
 
-/** A release of a checkout with this changelog, into the same folder. */
 function release(version: string, changelog: string) {
   writeFileSync(join(root, 'CHANGELOG.md'), changelog);
   put('package-lock.json', JSON.stringify({ version, packages: { '': { version } } }));

@@ -4,9 +4,7 @@ import { version } from '../../../support/manifest/printing.ts';
 import { requirePapers, toReleasePaper } from '../../../../tools/release/documents/papers.ts';
 
 const names = {
-  version: '0.2.0-rc.1',
-  checkoutImage: 'localhost/vipnat',
-  repository: 'ghcr.example/acme/vipnat',
+  ...{ version: '0.2.0-rc.1', checkoutImage: 'localhost/vipnat', repository: 'ghcr.example/acme/vipnat' },
   tag: '0.2.0-rc.1',
 };
 
@@ -26,10 +24,7 @@ describe('a document of a release', () => {
   });
 
   test.each([
-    'buildah reads `localhost/vipnat`',
-    'which-command 0.1.0',
-    'kubernetes 1.36.3',
-    'my-vipnat-1.0.0',
+    ...['buildah reads `localhost/vipnat`', 'which-command 0.1.0', 'kubernetes 1.36.3', 'my-vipnat-1.0.0'],
   ])('has %s as it is', (text) => {
     expect(toReleasePaper(text, names)).toBe(text);
   });

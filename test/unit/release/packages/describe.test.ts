@@ -41,10 +41,7 @@ describe('a package', () => {
     expect(readFileSync('docs/quickstart.md', 'utf8')).toContain('`apt-get install keepalived`');
   });
 
-  test.each(['a@mail.example', 'A <a>', 'A <a@b> c'])(
-    'of nobody that mail reaches is refused: %s',
-    (given) => {
-      expect(() => describeOrigin(undefined, given, '')).toThrow("Example: RELEASE_MAINTAINER='A. Person");
-    },
-  );
+  test.each(['a@mail.example', 'A <a>', 'A <a@b> c'])('of nobody mail reaches is refused: %s', (given) => {
+    expect(() => describeOrigin(undefined, given, '')).toThrow("Example: RELEASE_MAINTAINER='A. Person");
+  });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,16 +18,13 @@ function purge(): void {
   execFileSync('sh', ['-ec', `${here}\nagent_runs() { return 1; }\nremove_folders`]);
 }
 
-describe('purging a package', () => {
-  test.each([
-    ['nobody', [], false],
-    ["the host's keepalived", ['etc/keepalived/keepalived.conf'], true],
-    ['keepalived in a pod', ['run/vipnat/keepalived/keepalived.conf'], true],
-  ])('leaves the track file where %s watches it', (_who, files, stays) => {
-    for (const file of files)
-      writeFileSync(join(root, file), `file "${root}/run/vipnat/keepalived/serving"\n`);
-    purge();
-    expect(existsSync(join(root, 'run/vipnat'))).toBe(stays);
-    expect(existsSync(join(root, 'var/lib/vipnat'))).toBe(false);
-  });
+test.each([
+  ['nobody', [], false],
+  ["the host's keepalived", ['etc/keepalived/keepalived.conf'], true],
+  ['keepalived in a pod', ['run/vipnat/keepalived/keepalived.conf'], true],
+])('purging a package leaves the track file where %s watches it', (_who, files, stays) => {
+  for (const file of files) writeFileSync(join(root, file), `file "${root}/run/vipnat/keepalived/serving"\n`);
+  purge();
+  expect(existsSync(join(root, 'run/vipnat'))).toBe(stays);
+  expect(existsSync(join(root, 'var/lib/vipnat'))).toBe(false);
 });
