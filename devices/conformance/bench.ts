@@ -99,13 +99,21 @@ export class CheckFailed extends Error {
 const limitMs = 120_000;
 
 /** How often an undisturbed device may fail in a row: requests get lost in any network. */
-const maxFailures = 5;
+export const maxFailures = 5;
 
 /** How long a device may report `running`. */
 const maxWaitMs = 600_000;
 
 /** Between two tries of what failed. */
-const retryMs = 1000;
+export const retryMs = 1000;
+
+/** What a call's name begins with, by docs/drivers.md, where it changes the device. */
+const writes = 'POST|PUT|PATCH|DELETE|write';
+export const writingCall = new RegExp(`^(?:${writes})\\b`, 'i');
+
+/** Likewise for any call. */
+const verbs = `GET|HEAD|LIST|read|${writes}`;
+const knownCall = new RegExp(`^(?:${verbs})\\b`, 'i');
 
 interface SubjectParts {
   readonly driver: LoadBalancerDriver;
@@ -145,11 +153,12 @@ export class Subject {
 
   /** Ends also by `more`; then it may reject with anything. */
   async ensure(wanted: Balancer, more?: AbortSignal): Promise<Progress> {
-    return await this.#bound('ensure', (signal) => this.driver.ensure(wanted, signal), more);
+    const progress = await this.#bound('ensure', (signal) => this.driver.ensure(wanted, signal), more);
+    return expectDelay('ensure', progress);
   }
 
   async remove(id: BalancerId): Promise<Progress> {
-    return await this.#bound('remove', (signal) => this.driver.remove(id, signal));
+    return expectDelay('remove', await this.#bound('remove', (signal) => this.driver.remove(id, signal)));
   }
 
   /** Calls `ensure` until it is done, or until the driver's process has ended. */
@@ -202,7 +211,10 @@ export class Subject {
       limit.reject(new CheckFailed(`${what} has not ended after ${limitMs / 1000} s`));
     });
     try {
-      return await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
+      const answer = await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
+      const unknown = this.calls.find((name) => !knownCall.test(name));
+      if (unknown === undefined) return answer;
+      throw new CheckFailed(`the call "${unknown}" begins with none of ${verbs.replaceAll('|', ', ')}`);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;
@@ -211,6 +223,12 @@ export class Subject {
       cancel();
     }
   }
+}
+
+/** A controller that is not told when to ask again would ask without a pause. */
+function expectDelay(what: string, progress: Progress): Progress {
+  if (progress.result !== 'running' || Number.isFinite(progress.retryInMs)) return progress;
+  throw new CheckFailed(`${what} is running without a number as retryInMs`);
 }
 
 /** For people. */
@@ -385,6 +403,15 @@ export interface TargetActions {
   readonly createForeign?: () => Promise<ForeignObject>;
   /** Another user changes something, and does not apply it. */
   readonly changePending?: () => Promise<PendingChange>;
+  /**
+   * A client connects to this listener at the balancer's one address, and closes the connection. Answers which member answered, as
+   * `formatMember` writes it; null for none, undefined where nobody can tell. With this, all members answer from the beginning to the end.
+   */
+  readonly connect?: (
+    balancer: Balancer,
+    listener: Listener,
+    signal: AbortSignal,
+  ) => Promise<string | null | undefined>;
   /** A client connects to a balancer's first listener, which sends it to one of its members. */
   readonly openSession?: (balancer: Balancer) => Promise<Session>;
 }

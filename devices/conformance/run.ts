@@ -9,8 +9,21 @@ import {
   CheckFailed,
   type ConformanceTarget,
   testClusters,
+  maxFailures,
+  retryMs,
 } from './bench.ts';
-import type { Capabilities, Owned } from '../driver.ts';
+import {
+  type Balancer,
+  type BalancerId,
+  type Capabilities,
+  type Listener,
+  type Member,
+  type Owned,
+  type Progress,
+  formatMark,
+  formatMember,
+} from '../driver.ts';
+import { type Clock, sleep } from '../../lib/clock.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -52,7 +65,6 @@ export async function runConformance(
   const { capabilities } = target.open(testClusters[0], { clock: target.clock, beforeCall: () => undefined });
   const cleaner = new Bench(target, capabilities, lastSignal);
   await takeDevice(cleaner, options);
-  const bench = new Bench(target, capabilities, signal);
   const results: CheckResult[] = [];
   const add = (result: CheckResult) => {
     results.push(result);
@@ -60,6 +72,7 @@ export async function runConformance(
   };
   for (const check of options.checks) {
     const { name, title } = check;
+    const bench = new Bench(connectClients(target, signal), capabilities, signal);
     const needs = findUnmet(check.needs, bench);
     if (needs.length > 0) {
       add({ name, title, outcome: 'not run', needs });
@@ -76,7 +89,7 @@ export async function runConformance(
 }
 
 async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions): Promise<void> {
-  const left = await listAll(cleaner).catch((error: unknown) => {
+  const left = await listAll(cleaner, (subject) => subject.list()).catch((error: unknown) => {
     const what = `cannot list the balancers of the device: ${describeError(error)}`;
     throw new VipnatError('DEVICE_FAILED', what, { cause: error });
   });
@@ -91,11 +104,14 @@ async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions
   if (problem !== null) throw new VipnatError('DEVICE_FAILED', problem);
 }
 
-async function listAll(cleaner: Bench): Promise<readonly (readonly [Subject, readonly Owned[]])[]> {
+async function listAll(
+  cleaner: Bench,
+  list: (subject: Subject) => Promise<readonly Owned[]>,
+): Promise<readonly (readonly [Subject, readonly Owned[]])[]> {
   const found: (readonly [Subject, readonly Owned[]])[] = [];
   for (const cluster of testClusters) {
     const subject = cleaner.open({ cluster });
-    found.push([subject, await subject.list()]);
+    found.push([subject, await list(subject)]);
   }
   return found;
 }
@@ -103,9 +119,10 @@ async function listAll(cleaner: Bench): Promise<readonly (readonly [Subject, rea
 /** What the next check would start with: null where that is nothing. */
 async function clean(cleaner: Bench): Promise<string | null> {
   try {
-    for (const [subject, owned] of await listAll(cleaner))
+    const listAgain = (subject: Subject) => listPatiently(subject, cleaner.clock);
+    for (const [subject, owned] of await listAll(cleaner, listAgain))
       for (const { balancer } of owned) await subject.settleRemoval(balancer.id);
-    const left = (await listAll(cleaner)).flatMap(([, owned]) => owned);
+    const left = (await listAll(cleaner, listAgain)).flatMap(([, owned]) => owned);
     if (left.length === 0) return null;
     return `remove is done, and list still has ${quoteSome(left.map(({ balancer }) => balancer.id.name))}`;
   } catch (error) {
@@ -121,4 +138,102 @@ async function tryCheck(check: Check, bench: Bench): Promise<string | null> {
   } catch (error) {
     return error instanceof CheckFailed ? error.message : `an error: ${describeError(error)}`;
   }
+}
+
+/** A read may fail now and then: what a check has made does not stay there for that. */
+async function listPatiently(subject: Subject, clock: Clock): Promise<readonly Owned[]> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await subject.list();
+    } catch (error) {
+      if (!(error instanceof CheckFailed) || tries === maxFailures) throw error;
+      await sleep(clock, retryMs);
+    }
+  }
+}
+
+/** A listener at one address. */
+interface Place {
+  readonly balancer: Balancer;
+  readonly listener: Listener;
+  /** For people. */
+  readonly name: string;
+}
+
+/** Where the target has clients, they connect as soon as a change is done: what they find fails it. */
+function connectClients(target: ConformanceTarget, signal: AbortSignal): ConformanceTarget {
+  const connect = target.actions?.connect;
+  if (connect === undefined) return target;
+  const markToPlaces = new Map<string, readonly Place[]>();
+  const change = async (id: BalancerId, places: readonly Place[], call: Promise<Progress>) => {
+    const progress = await call;
+    if (progress.result !== 'done') return progress;
+    const former = markToPlaces.get(formatMark(id)) ?? [];
+    markToPlaces.set(formatMark(id), places);
+    const gone = former.filter(({ name }) => places.every((place) => place.name !== name));
+    const empty = gone.map((place) => ({ ...place, listener: { ...place.listener, members: [] } }));
+    for (const place of [...places, ...empty])
+      await expectMembers(place, () => connect(place.balancer, place.listener, signal));
+    return progress;
+  };
+  return {
+    ...target,
+    open: (...words) => {
+      const driver = target.open(...words);
+      return {
+        capabilities: driver.capabilities,
+        list: (ofCall) => driver.list(ofCall),
+        plan: (wanted, ofCall) => driver.plan(wanted, ofCall),
+        ensure: (wanted, ofCall) => change(wanted.id, listPlaces(wanted), driver.ensure(wanted, ofCall)),
+        remove: (id, ofCall) => change(id, [], driver.remove(id, ofCall)),
+        readState: (ofCall) => driver.readState(ofCall),
+      };
+    },
+  };
+}
+
+/** Of TCP alone. */
+function listPlaces(balancer: Balancer): Place[] {
+  const { id, addresses, listeners } = balancer;
+  const ofTcp = listeners.filter(({ protocol }) => protocol === 'tcp');
+  return addresses.flatMap((address) =>
+    ofTcp.map((listener) => ({
+      ...{ balancer: { ...balancer, addresses: [address] }, listener },
+      name: `tcp/${listener.port} of ${id.namespace}/${id.name} at ${address.text}`,
+    })),
+  );
+}
+
+/** Enough to tell that a member gets none, or its share. */
+const connections = 20;
+
+/** Each connection reaches a member, and none of weight 0. Those of one weight are all reached in turn. */
+async function expectMembers(place: Place, connect: () => Promise<string | null | undefined>): Promise<void> {
+  const { members } = place.listener;
+  const serving = members.filter(({ weight }) => weight > 0);
+  const isEach = isInTurn(place.balancer, serving);
+  const isDraining = serving.length > 0 && serving.length < members.length;
+  const missing = new Set(serving.map(formatMember));
+  for (let at = 0; at < (isEach || isDraining ? connections : 1); at += 1) {
+    const found = await connect();
+    if (found === undefined) return;
+    expectOneOf(serving.map(formatMember), found, place);
+    missing.delete(String(found));
+    if (missing.size === 0 && !isDraining) return;
+  }
+  if (isEach && missing.size > 0)
+    throw new CheckFailed(
+      `${connections} connections to ${place.name} never reach ${quoteSome([...missing])}`,
+    );
+}
+
+function isInTurn({ method, affinityS }: Balancer, members: readonly Member[]): boolean {
+  const weights = new Set(members.map(({ weight }) => weight));
+  return method === 'rr' && affinityS === null && weights.size === 1 && members.length <= connections / 2;
+}
+
+function expectOneOf(names: readonly string[], found: string | null, { name }: Place): void {
+  if (found === null ? names.length === 0 : names.includes(found)) return;
+  const wanted = names.length === 0 ? 'no member' : quoteSome(names);
+  throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
 }

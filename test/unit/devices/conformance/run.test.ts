@@ -58,6 +58,23 @@ test('what a failed check has made is removed', async () => {
   expect(device.listObjects()).toEqual([]);
 });
 
+test('a list that fails now and then keeps nothing on the device', async () => {
+  let lists = 0;
+  const { results, interruption } = await run(
+    (right) => ({
+      list: (signal) => {
+        lists += 1;
+        // The first two see that the device is empty.
+        return lists > 2 && lists % 3 > 0 ? Promise.reject(new Error('a bug')) : right.list(signal);
+      },
+    }),
+    { checks: choose('ensure-list') },
+  );
+  expect(results).toMatchObject([{ outcome: 'failed', why: 'list rejects: a bug' }]);
+  expect(interruption).toBeNull();
+  expect(device.listObjects()).toEqual([]);
+});
+
 test('a driver that cannot remove ends the suite: the next check would not start with an empty device', async () => {
   const report = await run(() => ({ remove: () => Promise.resolve({ result: 'done' }) }), {
     checks: choose('ensure-list', 'udp'),
