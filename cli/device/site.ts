@@ -16,6 +16,7 @@ import {
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
+import { pathToFileURL } from 'node:url';
 import { suggest } from '../../lib/text.ts';
 import { quoteText } from '../../config/options.ts';
 import { resolve } from 'node:path';
@@ -118,7 +119,37 @@ function loadModule(path: string): CreateDriver {
   const { createDriver } = Object(found) as { readonly createDriver?: unknown };
   if (typeof createDriver !== 'function')
     throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
-  return (settings, context) => checkDriver((createDriver as CreateDriver)(settings, context), path);
+  let first: CreateDriver | null = createDriver as CreateDriver;
+  return (settings, context) => {
+    const create = first ?? loadAnew(file);
+    first = null;
+    return checkDriver(create(settings, context), path);
+  };
+}
+
+let loads = 0;
+
+/** A module with variables of its own, as those of a process that has just begun. What it imports is shared. */
+function loadAnew(file: string): CreateDriver {
+  const { createRequire, registerHooks } = process.getBuiltinModule('node:module');
+  const requireHere = createRequire(file);
+  Reflect.deleteProperty(requireHere.cache, file);
+  const { href } = pathToFileURL(file);
+  const name = `${href}.${(loads += 1)}.mjs`;
+  const source = `import * as all from ${JSON.stringify(`${href}?${loads}`)};
+    export const createDriver = all.createDriver ?? all.default.createDriver;`;
+  // Node 24 takes no query in require, and an import would not be over when a driver is needed.
+  const hooks = registerHooks({
+    resolve: (word, context, next) =>
+      word === name ? { url: name, format: 'module', shortCircuit: true } : next(word, context),
+    load: (url, context, next) =>
+      url === name ? { source, format: 'module', shortCircuit: true } : next(url, context),
+  });
+  try {
+    return (requireHere(name) as { readonly createDriver: CreateDriver }).createDriver;
+  } finally {
+    hooks.deregister();
+  }
 }
 
 const methods = ['list', 'plan', 'ensure', 'remove', 'readState'] as const;

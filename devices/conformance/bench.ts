@@ -181,9 +181,8 @@ export class Subject {
 
   /** Fails where something is to be done for it. */
   async expectNoPlan(wanted: Balancer, when: string): Promise<void> {
-    const changes = await this.plan(wanted);
-    if (changes.length === 0) return;
-    throw new CheckFailed(`${when}, plan has ${quoteSome(changes.map((change) => describeChange(change)))}`);
+    const changes = (await this.plan(wanted)).map((change) => describeChange(change));
+    if (changes.length > 0) throw new CheckFailed(`${when}, plan has ${quoteSome(changes)}`);
   }
 
   async #repeat(what: string, call: () => Promise<Progress>): Promise<void> {
@@ -373,11 +372,11 @@ export interface Sites {
   readonly ipv6: readonly Address[];
   /** At which balancers listen: at least 3. */
   readonly ports: readonly number[];
-  /** At least 4. */
+  /** At least one. */
   readonly memberIpv4: readonly Address[];
-  /** At least 2 for a device that can IPv6. */
+  /** At least one for a device that can IPv6. */
   readonly memberIpv6: readonly Address[];
-  /** At least 2. */
+  /** Two for each member of an address. There are at least four members of a family. */
   readonly memberPorts: readonly number[];
 }
 
@@ -403,18 +402,14 @@ export interface TargetActions {
   readonly createForeign?: () => Promise<ForeignObject>;
   /** Another user changes something, and does not apply it. */
   readonly changePending?: () => Promise<PendingChange>;
-  /**
-   * A client connects to this listener at the balancer's one address, and closes the connection. Answers which member answered, as
-   * `formatMember` writes it; null for none, undefined where nobody can tell. With this, all members answer from the beginning to the end.
-   */
-  readonly connect?: (
-    balancer: Balancer,
-    listener: Listener,
-    signal: AbortSignal,
-  ) => Promise<string | null | undefined>;
+  /** A client connects to this listener at the balancer's one address. All members of `sites` answer, from the beginning to the end. */
+  readonly connect?: (balancer: Balancer, listener: Listener, signal: AbortSignal) => Promise<Reached>;
   /** A client connects to a balancer's first listener, which sends it to one of its members. */
   readonly openSession?: (balancer: Balancer) => Promise<Session>;
 }
+
+/** The member that answered, as `formatMember` writes it; null for none, undefined where nobody can tell. */
+export type Reached = string | null | undefined;
 
 type Undo = () => Promise<void>;
 
@@ -541,13 +536,18 @@ export class Shapes {
     return { protocol, port: take(this.sites.ports, port), members };
   }
 
-  /** Of IPv4. */
-  member(at: number, port = 0, weight = 1): Member {
-    return { address: take(this.sites.memberIpv4, at), port: take(this.sites.memberPorts, port), weight };
+  /** Of IPv4, each with two ports. Where addresses are few, each has several members. */
+  member(at: number, port = 0, weight = 1, all = this.sites.memberIpv4): Member {
+    const ofMember = 2 * Math.floor(at / all.length);
+    return {
+      address: take(all, at % all.length),
+      port: take(this.sites.memberPorts, ofMember + port),
+      weight,
+    };
   }
 
   ipv6Member(at: number): Member {
-    return { ...this.member(0), address: take(this.sites.memberIpv6, at) };
+    return this.member(at, 0, 1, this.sites.memberIpv6);
   }
 }
 

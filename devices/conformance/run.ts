@@ -8,6 +8,9 @@ import {
   findUnmet,
   CheckFailed,
   type ConformanceTarget,
+  type Reached,
+  type Sites,
+  type TargetActions,
   testClusters,
   maxFailures,
   retryMs,
@@ -24,6 +27,9 @@ import {
   formatMember,
 } from '../driver.ts';
 import { type Clock, sleep } from '../../lib/clock.ts';
+import { type AddressInfo, type NetConnectOpts, type Server, connect, createServer } from 'node:net';
+import { once } from 'node:events';
+import type { Address } from '../../lib/net.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -162,8 +168,8 @@ interface Place {
 
 /** Where the target has clients, they connect as soon as a change is done: what they find fails it. */
 function connectClients(target: ConformanceTarget, signal: AbortSignal): ConformanceTarget {
-  const connect = target.actions?.connect;
-  if (connect === undefined) return target;
+  const reach = target.actions?.connect;
+  if (reach === undefined) return target;
   const markToPlaces = new Map<string, readonly Place[]>();
   const change = async (id: BalancerId, places: readonly Place[], call: Promise<Progress>) => {
     const progress = await call;
@@ -173,7 +179,7 @@ function connectClients(target: ConformanceTarget, signal: AbortSignal): Conform
     const gone = former.filter(({ name }) => places.every((place) => place.name !== name));
     const empty = gone.map((place) => ({ ...place, listener: { ...place.listener, members: [] } }));
     for (const place of [...places, ...empty])
-      await expectMembers(place, () => connect(place.balancer, place.listener, signal));
+      await expectMembers(place, () => reach(place.balancer, place.listener, signal));
     return progress;
   };
   return {
@@ -208,7 +214,7 @@ function listPlaces(balancer: Balancer): Place[] {
 const connections = 20;
 
 /** Each connection reaches a member, and none of weight 0. Those of one weight are all reached in turn. */
-async function expectMembers(place: Place, connect: () => Promise<string | null | undefined>): Promise<void> {
+async function expectMembers(place: Place, connect: () => Promise<Reached>): Promise<void> {
   const { members } = place.listener;
   const serving = members.filter(({ weight }) => weight > 0);
   const isEach = isInTurn(place.balancer, serving);
@@ -236,4 +242,65 @@ function expectOneOf(names: readonly string[], found: string | null, { name }: P
   if (found === null ? names.length === 0 : names.includes(found)) return;
   const wanted = names.length === 0 ? 'no member' : quoteSome(names);
   throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
+}
+
+/** Two for each of 50 members, of which one check has so many. */
+const portCount = 100;
+
+/** Longer than a connection takes, and short enough for a device that drops it. */
+const connectMs = 3000;
+
+/** Members that answer each client with their own address and port, and a client. */
+interface OpenMembers extends Required<Pick<TargetActions, 'connect'>> {
+  readonly sites: Partial<Sites>;
+  readonly close: () => void;
+}
+
+/**
+ * Listens at addresses of this host, one of IPv4 at least. Without one of IPv6, nobody can tell where IPv6 leads.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID
+ */
+export async function openMembers(addresses: readonly Address[]): Promise<OpenMembers> {
+  const [memberIpv4 = [], memberIpv6 = []] = ['ipv4', 'ipv6'].map((family) =>
+    addresses.filter((address) => address.family === family),
+  );
+  const servers: Server[] = [];
+  const close = () => {
+    for (const server of servers) server.close();
+  };
+  const memberPorts: number[] = [];
+  try {
+    for (let at = 0; at < portCount; at += 1)
+      for (const address of addresses) {
+        const server = createServer((socket) => {
+          socket.on('error', () => undefined).end(formatMember({ address, port: memberPorts[at] ?? 0 }));
+        });
+        servers.push(server.listen(memberPorts[at] ?? 0, address.text));
+        await once(server, 'listening');
+        memberPorts[at] = (server.address() as AddressInfo).port;
+      }
+  } catch (error) {
+    close();
+    throw new VipnatError('DEVICE_SETTINGS_INVALID', `--members: ${describeError(error)}`);
+  }
+  const hasIpv6 = memberIpv6.length > 0;
+  return {
+    sites: { memberIpv4, memberPorts, ...(hasIpv6 ? { memberIpv6 } : {}) },
+    connect: async ({ addresses: [at] }, { port }, signal) =>
+      at === undefined || (at.family === 'ipv6' && !hasIpv6)
+        ? undefined
+        : await readAnswer({ host: at.text, port, signal, timeout: connectMs }),
+    close,
+  };
+}
+
+/** What a connection reads to its end; null for nothing. */
+async function readAnswer(options: NetConnectOpts): Promise<string | null> {
+  let answer = '';
+  await new Promise((resolve) => {
+    const socket = connect(options).setEncoding('utf8');
+    socket.on('data', (part: string) => (answer += part)).on('timeout', () => socket.destroy());
+    socket.on('error', () => undefined).on('close', resolve);
+  });
+  return answer === '' ? null : answer;
 }

@@ -237,7 +237,8 @@ const extentChecks = toChecks({
   'many-members': {
     title: `${manyMembers} members`,
     run: async (bench, shapes) => {
-      const count = Math.min(manyMembers, shapes.sites.memberIpv4.length);
+      const { memberIpv4, memberPorts } = shapes.sites;
+      const count = Math.min(manyMembers, Math.floor(memberPorts.length / 2) * memberIpv4.length);
       const all = Array.from({ length: count }, (_, at) => shapes.member(at));
       const half = Math.ceil(count / 2);
       for (const members of [all, all.slice(0, half), all.slice(half - 1)])
