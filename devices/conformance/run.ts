@@ -26,10 +26,8 @@ import {
   formatMark,
   formatMember,
 } from '../driver.ts';
-import { type Clock, sleep } from '../../lib/clock.ts';
 import { type AddressInfo, type NetConnectOpts, type Server, connect, createServer } from 'node:net';
 import { once } from 'node:events';
-import type { Address } from '../../lib/net.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -125,7 +123,7 @@ async function listAll(
 /** What the next check would start with: null where that is nothing. */
 async function clean(cleaner: Bench): Promise<string | null> {
   try {
-    const listAgain = (subject: Subject) => listPatiently(subject, cleaner.clock);
+    const listAgain = (subject: Subject) => listPatiently(subject, cleaner);
     for (const [subject, owned] of await listAll(cleaner, listAgain))
       for (const { balancer } of owned) await subject.settleRemoval(balancer.id);
     const left = (await listAll(cleaner, listAgain)).flatMap(([, owned]) => owned);
@@ -147,13 +145,13 @@ async function tryCheck(check: Check, bench: Bench): Promise<string | null> {
 }
 
 /** A read may fail now and then: what a check has made does not stay there for that. */
-async function listPatiently(subject: Subject, clock: Clock): Promise<readonly Owned[]> {
+async function listPatiently(subject: Subject, { clock }: Bench): Promise<readonly Owned[]> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await subject.list();
     } catch (error) {
       if (!(error instanceof CheckFailed) || tries === maxFailures) throw error;
-      await sleep(clock, retryMs);
+      await new Promise<void>((resolve) => clock.schedule(retryMs, resolve));
     }
   }
 }
@@ -260,7 +258,7 @@ interface OpenMembers extends Required<Pick<TargetActions, 'connect'>> {
  * Listens at addresses of this host, one of IPv4 at least. Without one of IPv6, nobody can tell where IPv6 leads.
  * @throws VipnatError DEVICE_SETTINGS_INVALID
  */
-export async function openMembers(addresses: readonly Address[]): Promise<OpenMembers> {
+export async function openMembers(addresses: Balancer['addresses']): Promise<OpenMembers> {
   const [memberIpv4 = [], memberIpv6 = []] = ['ipv4', 'ipv6'].map((family) =>
     addresses.filter((address) => address.family === family),
   );

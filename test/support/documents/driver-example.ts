@@ -13,7 +13,7 @@ export interface DriverExample {
   /** At which nothing else listens. */
   readonly address: string;
   /** Changes an object of the device. */
-  readonly putObject: (name: string, value: object) => Promise<void>;
+  readonly putObject: (name: string, value: object) => Promise<unknown>;
   /** What the device has, by name. */
   readonly readDevice: () => Promise<Readonly<Record<string, unknown>>>;
   readonly end: () => void;
@@ -40,7 +40,7 @@ export async function startDriverExample(): Promise<DriverExample> {
   await waitUntil(() => ask('GET', '').then(Boolean, () => false), 'the device does not answer');
   return {
     ...{ folder, driver: at('driver.mjs'), description: at('device.yaml'), address: `${block}.10`, end },
-    putObject: async (name, value) => void (await ask('PUT', name, JSON.stringify(value))),
+    putObject: (name, value) => ask('PUT', name, JSON.stringify(value)),
     readDevice: async () => JSON.parse(await ask('GET', '')) as Readonly<Record<string, unknown>>,
   };
 }

@@ -30,7 +30,7 @@ async function conform(words: readonly string[], onOutput?: (child: ChildProcess
   let [stdout, stderr] = ['', ''];
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
-  if (onOutput !== undefined) child.stdout.once('data', () => onOutput(child));
+  if (onOutput !== undefined) child.stdout.once('data', onOutput.bind(null, child));
   const [exitCode] = (await once(child, 'close')) as [number | null];
   return { exitCode, stdout, stderr };
 }
