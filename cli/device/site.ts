@@ -121,7 +121,7 @@ function loadModule(path: string): CreateDriver {
     throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
   let first: CreateDriver | null = createDriver as CreateDriver;
   return (settings, context) => {
-    const create = first ?? loadAnew(file);
+    const create = first ?? loadAgain(file);
     first = null;
     return checkDriver(create(settings, context), path);
   };
@@ -130,7 +130,7 @@ function loadModule(path: string): CreateDriver {
 let loads = 0;
 
 /** A module with variables of its own, as those of a process that has just begun. What it imports is shared. */
-function loadAnew(file: string): CreateDriver {
+function loadAgain(file: string): CreateDriver {
   const { createRequire, registerHooks } = process.getBuiltinModule('node:module');
   const requireHere = createRequire(file);
   Reflect.deleteProperty(requireHere.cache, file);

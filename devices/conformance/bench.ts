@@ -224,7 +224,7 @@ export class Subject {
   }
 }
 
-/** A controller that is not told when to ask again would ask without a pause. */
+/** Without a number, a controller would ask again without a pause. */
 function expectDelay(what: string, progress: Progress): Progress {
   if (progress.result !== 'running' || Number.isFinite(progress.retryInMs)) return progress;
   throw new CheckFailed(`${what} is running without a number as retryInMs`);
