@@ -4,6 +4,7 @@ import { VipnatError } from '../lib/errors.ts';
 import { suggest } from '../lib/text.ts';
 import { parseDriverModule, shippedDrivers } from '../lib/api/device.ts';
 import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { AddressRange } from '../lib/net.ts';
 
 /** By the names that `spec.driver` of a LoadBalancerDevice has. */
@@ -62,7 +63,37 @@ function loadModule(path: string): CreateDriver {
   const { createDriver } = Object(found) as { readonly createDriver?: unknown };
   if (typeof createDriver !== 'function')
     throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
-  return (settings, context) => checkDriver((createDriver as CreateDriver)(settings, context), path);
+  let first: CreateDriver | null = createDriver as CreateDriver;
+  return (settings, context) => {
+    const create = first ?? loadAgain(file);
+    first = null;
+    return checkDriver(create(settings, context), path);
+  };
+}
+
+let loads = 0;
+
+/** A module with variables of its own, as those of a process that has just begun. What it imports is shared. */
+function loadAgain(file: string): CreateDriver {
+  const { createRequire, registerHooks } = process.getBuiltinModule('node:module');
+  const requireHere = createRequire(file);
+  Reflect.deleteProperty(requireHere.cache, file);
+  const { href } = pathToFileURL(file);
+  const name = `${href}.${(loads += 1)}.mjs`;
+  const source = `import * as all from ${JSON.stringify(`${href}?${loads}`)};
+    export const createDriver = all.createDriver ?? all.default.createDriver;`;
+  // Node 24 takes no query in require, and an import would not be over when a driver is needed.
+  const hooks = registerHooks({
+    resolve: (word, context, next) =>
+      word === name ? { url: name, format: 'module', shortCircuit: true } : next(word, context),
+    load: (url, context, next) =>
+      url === name ? { source, format: 'module', shortCircuit: true } : next(url, context),
+  });
+  try {
+    return (requireHere(name) as { readonly createDriver: CreateDriver }).createDriver;
+  } finally {
+    hooks.deregister();
+  }
 }
 
 const methods = ['list', 'plan', 'ensure', 'remove', 'readState'] as const;

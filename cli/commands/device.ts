@@ -17,7 +17,12 @@ import {
   joinLines,
   count,
 } from '../output.ts';
-import { type CheckResult, type ConformanceReport, runConformance } from '../../devices/conformance/run.ts';
+import {
+  type CheckResult,
+  type ConformanceReport,
+  openMembers,
+  runConformance,
+} from '../../devices/conformance/run.ts';
 import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
 import { systemClock } from '../../lib/clock.ts';
@@ -124,12 +129,15 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   const { options, screen, stdout, stderr } = context;
   const { open, description } = opened;
   const checks = chooseChecks(options.only);
+  const sites = chooseSites(description.addresses, options.ports);
+  const members = options.members === null ? null : await openMembers(options.members);
   const stop = watchSignals(stderr);
   const report = await runConformance(
     {
       clock: systemClock,
       open: (cluster, driverContext, identity) => open(driverContext, cluster, identity),
-      sites: chooseSites(description.addresses, options.ports),
+      sites: { ...sites, ...members?.sites },
+      actions: members === null ? {} : { connect: members.connect },
     },
     {
       checks,
@@ -140,7 +148,10 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
         if (!options.json) stdout(formatResult(result, screen()));
       },
     },
-  ).finally(stop.end);
+  ).finally(() => {
+    stop.end();
+    members?.close();
+  });
   stdout(options.json ? formatConformanceJson(opened, report) : formatSummary(report, screen()));
   const received = stop.received();
   if (received !== null) return 128 + constants.signals[received];

@@ -13,11 +13,11 @@ import {
 } from '../command.ts';
 import { splitList, quoteText, nameFlag } from '../../config/options.ts';
 import { findNearest } from '../../lib/text.ts';
-import { type DeviceSettings, isClusterName, type Balancer } from '../../devices/driver.ts';
+import { type DeviceSettings, isClusterName, type Balancer, readAddresses } from '../../devices/driver.ts';
 import { type Environment, credentialsVariables } from '../../config/load.ts';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AddressRange, parseRange, parseAddress, parseEndpoint } from '../../lib/net.ts';
+import { type Address, type AddressRange, parseRange, parseAddress, parseEndpoint } from '../../lib/net.ts';
 import * as z from 'zod/mini';
 import { apiGroup, apiVersion } from '../../lib/api/vipnat.ts';
 import { readIfThere } from '../../lib/files.ts';
@@ -53,6 +53,12 @@ export const deviceFlags = {
       'PORT,…',
       'for conformance: three ports at which balancers may listen',
       (given): readonly number[] | null => (given === undefined ? null : splitList(given).map(Number)),
+    ),
+    /** Where members listen; null for nowhere. */
+    members: text(
+      'ADDRESS,…',
+      'for conformance: addresses of this host at which the device reaches members. Clients then try each listener',
+      (given): readonly Address[] | null => (given === undefined ? null : readAddresses(splitList(given))),
     ),
     removeLeftovers: toggle('for conformance: first remove balancers of an earlier run'),
   }),
@@ -100,6 +106,15 @@ function findProblems(action: Action, { all }: WordsReading): string[] {
       ? []
       : [`--unit ${quoteText(unit)} is neither 1 nor 2. Example: --unit 1`]),
     ...checkPorts(ports),
+    ...checkMembers(all['members'] as string | undefined),
+  ];
+}
+
+function checkMembers(given: string | undefined): string[] {
+  const found = splitList(given ?? '127.0.0.1').map(parseAddress);
+  if (!found.includes(null) && found.some((one) => one?.family === 'ipv4')) return [];
+  return [
+    `--members ${quoteText(given ?? '')} has to be addresses, one of IPv4. Example: --members 10.0.0.5`,
   ];
 }
 

@@ -85,13 +85,21 @@ export class CheckFailed extends Error {
 const limitMs = 120_000;
 
 /** How often an undisturbed device may fail in a row: requests get lost in any network. */
-const maxFailures = 5;
+export const maxFailures = 5;
 
 /** How long a device may report `running`. */
 const maxWaitMs = 600_000;
 
 /** Between two tries of what failed. */
-const retryMs = 1000;
+export const retryMs = 1000;
+
+/** What a call's name begins with, by docs/drivers.md, where it changes the device. */
+const writes = 'POST|PUT|PATCH|DELETE|write';
+export const writingCall = new RegExp(`^(?:${writes})\\b`, 'i');
+
+/** Likewise for any call. */
+const verbs = `GET|HEAD|LIST|read|${writes}`;
+const knownCall = new RegExp(`^(?:${verbs})\\b`, 'i');
 
 interface SubjectParts {
   readonly driver: LoadBalancerDriver;
@@ -131,11 +139,12 @@ export class Subject {
 
   /** Ends also by `more`; then it may reject with anything. */
   async ensure(wanted: Balancer, more?: AbortSignal): Promise<Progress> {
-    return await this.#bound('ensure', (signal) => this.driver.ensure(wanted, signal), more);
+    const progress = await this.#bound('ensure', (signal) => this.driver.ensure(wanted, signal), more);
+    return expectDelay('ensure', progress);
   }
 
   async remove(id: BalancerId): Promise<Progress> {
-    return await this.#bound('remove', (signal) => this.driver.remove(id, signal));
+    return expectDelay('remove', await this.#bound('remove', (signal) => this.driver.remove(id, signal)));
   }
 
   /** Calls `ensure` until it is done, or until the driver's process has ended. */
@@ -158,9 +167,8 @@ export class Subject {
 
   /** Fails where something is to be done for it. */
   async expectNoPlan(wanted: Balancer, when: string): Promise<void> {
-    const changes = await this.plan(wanted);
-    if (changes.length === 0) return;
-    throw new CheckFailed(`${when}, plan has ${quoteSome(changes.map((change) => describeChange(change)))}`);
+    const changes = (await this.plan(wanted)).map((change) => describeChange(change));
+    if (changes.length > 0) throw new CheckFailed(`${when}, plan has ${quoteSome(changes)}`);
   }
 
   async #repeat(what: string, call: () => Promise<Progress>): Promise<void> {
@@ -188,7 +196,10 @@ export class Subject {
       limit.reject(new CheckFailed(`${what} has not ended after ${limitMs / 1000} s`));
     });
     try {
-      return await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
+      const answer = await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
+      const unknown = this.calls.find((name) => !knownCall.test(name));
+      if (unknown === undefined) return answer;
+      throw new CheckFailed(`the call "${unknown}" begins with none of ${verbs.replaceAll('|', ', ')}`);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;
@@ -197,6 +208,12 @@ export class Subject {
       cancel();
     }
   }
+}
+
+/** Without a number, a controller would ask again without a pause. */
+function expectDelay(what: string, progress: Progress): Progress {
+  if (progress.result !== 'running' || Number.isFinite(progress.retryInMs)) return progress;
+  throw new CheckFailed(`${what} is running without a number as retryInMs`);
 }
 
 /** For people. */
@@ -341,11 +358,11 @@ export interface Sites {
   readonly ipv6: readonly Address[];
   /** At which balancers listen: at least 3. */
   readonly ports: readonly number[];
-  /** At least 4. */
+  /** At least one. */
   readonly memberIpv4: readonly Address[];
-  /** At least 2 for a device that can IPv6. */
+  /** At least one for a device that can IPv6. */
   readonly memberIpv6: readonly Address[];
-  /** At least 2. */
+  /** Two for each member of an address. There are at least four members of a family. */
   readonly memberPorts: readonly number[];
 }
 
@@ -371,9 +388,14 @@ export interface TargetActions {
   readonly createForeign?: () => Promise<ForeignObject>;
   /** Another user changes something, and does not apply it. */
   readonly changePending?: () => Promise<PendingChange>;
+  /** A client connects to this listener at the balancer's one address. All members of `sites` answer, from the beginning to the end. */
+  readonly connect?: (balancer: Balancer, listener: Listener, signal: AbortSignal) => Promise<Reached>;
   /** A client connects to a balancer's first listener, which sends it to one of its members. */
   readonly openSession?: (balancer: Balancer) => Promise<Session>;
 }
+
+/** The member that answered, as `formatMember` writes it; null for none, undefined where nobody can tell. */
+export type Reached = string | null | undefined;
 
 type Undo = () => Promise<void>;
 
@@ -500,13 +522,18 @@ export class Shapes {
     return { protocol, port: take(this.sites.ports, port), members };
   }
 
-  /** Of IPv4. */
-  member(at: number, port = 0, weight = 1): Member {
-    return { address: take(this.sites.memberIpv4, at), port: take(this.sites.memberPorts, port), weight };
+  /** Of IPv4, each with two ports. Where addresses are few, each has several members. */
+  member(at: number, port = 0, weight = 1, all = this.sites.memberIpv4): Member {
+    const ofMember = 2 * Math.floor(at / all.length);
+    return {
+      address: take(all, at % all.length),
+      port: take(this.sites.memberPorts, ofMember + port),
+      weight,
+    };
   }
 
   ipv6Member(at: number): Member {
-    return { ...this.member(0), address: take(this.sites.memberIpv6, at) };
+    return this.member(at, 0, 1, this.sites.memberIpv6);
   }
 }
 

@@ -194,7 +194,8 @@ export const faultChecks = toChecks({
     run: checkRefusal,
   },
   unreachable: {
-    title: 'while no unit answers, reads reject with unreachable, and ensure and remove fail',
+    title:
+      'while no unit answers, list and plan reject with unreachable, no unit is active, and ensure and remove fail',
     needs: ['disconnect'],
     run: async (bench, shapes) => {
       await bench.open().settle(shapes.plain());
@@ -204,6 +205,9 @@ export const faultChecks = toChecks({
         const { signal } = new AbortController();
         await expectUnreachable('list', subject.driver.list(signal));
         await expectUnreachable('plan', subject.driver.plan(shapes.changed(), signal));
+        const state = await subject.driver.readState(signal).catch(() => null);
+        const active = state?.units.find(({ role }) => role === 'active');
+        if (active !== undefined) throw new CheckFailed(`readState says that ${active.unit} is active`);
         expectFailed('ensure', await subject.ensure(shapes.changed()));
         expectFailed('remove', await subject.remove(shapes.id()));
       } finally {
@@ -372,7 +376,8 @@ async function checkRefusal(bench: Bench, shapes: Shapes): Promise<void> {
       undo = await refuseWrites();
     });
     try {
-      await ensureToEnd(bench, subject, shapes.changed());
+      const { result } = await ensureToEnd(bench, subject, shapes.changed());
+      if (result === 'done') await bench.expectSettled(shapes.changed(), 'ensure is done while it refuses');
       const owned = await bench.open().list();
       const isWhole = [shapes.plain(), shapes.changed()].some((one) => findDifference(owned, [one]) === null);
       const serving = owned.flatMap(({ balancer }) =>
@@ -391,10 +396,10 @@ async function checkRefusal(bench: Bench, shapes: Shapes): Promise<void> {
 }
 
 /** Whatever comes of it, but not `running` any more. */
-async function ensureToEnd(bench: Bench, subject: Subject, wanted: Balancer): Promise<void> {
+async function ensureToEnd(bench: Bench, subject: Subject, wanted: Balancer): Promise<Progress> {
   for (;;) {
     const progress = await subject.ensure(wanted);
-    if (progress.result !== 'running') return;
+    if (progress.result !== 'running') return progress;
     await sleep(bench.clock, progress.retryInMs);
   }
 }

@@ -8,9 +8,26 @@ import {
   findUnmet,
   CheckFailed,
   type ConformanceTarget,
+  type Reached,
+  type Sites,
+  type TargetActions,
   testClusters,
+  maxFailures,
+  retryMs,
 } from './bench.ts';
-import type { Capabilities, Owned } from '../driver.ts';
+import {
+  type Balancer,
+  type BalancerId,
+  type Capabilities,
+  type Listener,
+  type Member,
+  type Owned,
+  type Progress,
+  formatMark,
+  formatMember,
+} from '../driver.ts';
+import { type AddressInfo, type NetConnectOpts, type Server, connect, createServer } from 'node:net';
+import { once } from 'node:events';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** What became of a check. */
@@ -52,7 +69,6 @@ export async function runConformance(
   const { capabilities } = target.open(testClusters[0], { clock: target.clock, beforeCall: () => undefined });
   const cleaner = new Bench(target, capabilities, lastSignal);
   await takeDevice(cleaner, options);
-  const bench = new Bench(target, capabilities, signal);
   const results: CheckResult[] = [];
   const add = (result: CheckResult) => {
     results.push(result);
@@ -60,6 +76,7 @@ export async function runConformance(
   };
   for (const check of options.checks) {
     const { name, title } = check;
+    const bench = new Bench(connectClients(target, signal), capabilities, signal);
     const needs = findUnmet(check.needs, bench);
     if (needs.length > 0) {
       add({ name, title, outcome: 'not run', needs });
@@ -76,7 +93,7 @@ export async function runConformance(
 }
 
 async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions): Promise<void> {
-  const left = await listAll(cleaner).catch((error: unknown) => {
+  const left = await listAll(cleaner, (subject) => subject.list()).catch((error: unknown) => {
     const what = `cannot list the balancers of the device: ${describeError(error)}`;
     throw new VipnatError('DEVICE_FAILED', what, { cause: error });
   });
@@ -91,11 +108,14 @@ async function takeDevice(cleaner: Bench, { takesLeftovers }: ConformanceOptions
   if (problem !== null) throw new VipnatError('DEVICE_FAILED', problem);
 }
 
-async function listAll(cleaner: Bench): Promise<readonly (readonly [Subject, readonly Owned[]])[]> {
+async function listAll(
+  cleaner: Bench,
+  list: (subject: Subject) => Promise<readonly Owned[]>,
+): Promise<readonly (readonly [Subject, readonly Owned[]])[]> {
   const found: (readonly [Subject, readonly Owned[]])[] = [];
   for (const cluster of testClusters) {
     const subject = cleaner.open({ cluster });
-    found.push([subject, await subject.list()]);
+    found.push([subject, await list(subject)]);
   }
   return found;
 }
@@ -103,9 +123,10 @@ async function listAll(cleaner: Bench): Promise<readonly (readonly [Subject, rea
 /** What the next check would start with: null where that is nothing. */
 async function clean(cleaner: Bench): Promise<string | null> {
   try {
-    for (const [subject, owned] of await listAll(cleaner))
+    const listAgain = (subject: Subject) => listPatiently(subject, cleaner);
+    for (const [subject, owned] of await listAll(cleaner, listAgain))
       for (const { balancer } of owned) await subject.settleRemoval(balancer.id);
-    const left = (await listAll(cleaner)).flatMap(([, owned]) => owned);
+    const left = (await listAll(cleaner, listAgain)).flatMap(([, owned]) => owned);
     if (left.length === 0) return null;
     return `remove is done, and list still has ${quoteSome(left.map(({ balancer }) => balancer.id.name))}`;
   } catch (error) {
@@ -121,4 +142,163 @@ async function tryCheck(check: Check, bench: Bench): Promise<string | null> {
   } catch (error) {
     return error instanceof CheckFailed ? error.message : `an error: ${describeError(error)}`;
   }
+}
+
+/** A read may fail now and then: what a check has made does not stay there for that. */
+async function listPatiently(subject: Subject, { clock }: Bench): Promise<readonly Owned[]> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await subject.list();
+    } catch (error) {
+      if (!(error instanceof CheckFailed) || tries === maxFailures) throw error;
+      await new Promise<void>((resolve) => clock.schedule(retryMs, resolve));
+    }
+  }
+}
+
+/** A listener at one address. */
+interface Place {
+  readonly balancer: Balancer;
+  readonly listener: Listener;
+  /** For people. */
+  readonly name: string;
+}
+
+/** Where the target has clients, they connect as soon as a change is done: what they find fails it. */
+function connectClients(target: ConformanceTarget, signal: AbortSignal): ConformanceTarget {
+  const reach = target.actions?.connect;
+  if (reach === undefined) return target;
+  const markToPlaces = new Map<string, readonly Place[]>();
+  const change = async (id: BalancerId, places: readonly Place[], call: Promise<Progress>) => {
+    const progress = await call;
+    if (progress.result !== 'done') return progress;
+    const former = markToPlaces.get(formatMark(id)) ?? [];
+    markToPlaces.set(formatMark(id), places);
+    const gone = former.filter(({ name }) => places.every((place) => place.name !== name));
+    const empty = gone.map((place) => ({ ...place, listener: { ...place.listener, members: [] } }));
+    for (const place of [...places, ...empty])
+      await expectMembers(place, () => reach(place.balancer, place.listener, signal));
+    return progress;
+  };
+  return {
+    ...target,
+    open: (...words) => {
+      const driver = target.open(...words);
+      return {
+        capabilities: driver.capabilities,
+        list: (ofCall) => driver.list(ofCall),
+        plan: (wanted, ofCall) => driver.plan(wanted, ofCall),
+        ensure: (wanted, ofCall) => change(wanted.id, listPlaces(wanted), driver.ensure(wanted, ofCall)),
+        remove: (id, ofCall) => change(id, [], driver.remove(id, ofCall)),
+        readState: (ofCall) => driver.readState(ofCall),
+      };
+    },
+  };
+}
+
+/** Of TCP alone. */
+function listPlaces(balancer: Balancer): Place[] {
+  const { id, addresses, listeners } = balancer;
+  const ofTcp = listeners.filter(({ protocol }) => protocol === 'tcp');
+  return addresses.flatMap((address) =>
+    ofTcp.map((listener) => ({
+      ...{ balancer: { ...balancer, addresses: [address] }, listener },
+      name: `tcp/${listener.port} of ${id.namespace}/${id.name} at ${address.text}`,
+    })),
+  );
+}
+
+/** Enough to tell that a member gets none, or its share. */
+const connections = 20;
+
+/** Each connection reaches a member, and none of weight 0. Those of one weight are all reached in turn. */
+async function expectMembers(place: Place, connect: () => Promise<Reached>): Promise<void> {
+  const { members } = place.listener;
+  const serving = members.filter(({ weight }) => weight > 0);
+  const isEach = isInTurn(place.balancer, serving);
+  const isDraining = serving.length > 0 && serving.length < members.length;
+  const missing = new Set(serving.map(formatMember));
+  for (let at = 0; at < (isEach || isDraining ? connections : 1); at += 1) {
+    const found = await connect();
+    if (found === undefined) return;
+    expectOneOf(serving.map(formatMember), found, place);
+    missing.delete(String(found));
+    if (missing.size === 0 && !isDraining) return;
+  }
+  if (isEach && missing.size > 0)
+    throw new CheckFailed(
+      `${connections} connections to ${place.name} never reach ${quoteSome([...missing])}`,
+    );
+}
+
+function isInTurn({ method, affinityS }: Balancer, members: readonly Member[]): boolean {
+  const weights = new Set(members.map(({ weight }) => weight));
+  return method === 'rr' && affinityS === null && weights.size === 1 && members.length <= connections / 2;
+}
+
+function expectOneOf(names: readonly string[], found: string | null, { name }: Place): void {
+  if (found === null ? names.length === 0 : names.includes(found)) return;
+  const wanted = names.length === 0 ? 'no member' : quoteSome(names);
+  throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
+}
+
+/** Two for each of 50 members, of which one check has so many. */
+const portCount = 100;
+
+/** Longer than a connection takes, and short enough for a device that drops it. */
+const connectMs = 3000;
+
+/** Members that answer each client with their own address and port, and a client. */
+interface OpenMembers extends Required<Pick<TargetActions, 'connect'>> {
+  readonly sites: Partial<Sites>;
+  readonly close: () => void;
+}
+
+/**
+ * Listens at addresses of this host, one of IPv4 at least. Without one of IPv6, nobody can tell where IPv6 leads.
+ * @throws VipnatError DEVICE_SETTINGS_INVALID
+ */
+export async function openMembers(addresses: Balancer['addresses']): Promise<OpenMembers> {
+  const [memberIpv4 = [], memberIpv6 = []] = ['ipv4', 'ipv6'].map((family) =>
+    addresses.filter((address) => address.family === family),
+  );
+  const servers: Server[] = [];
+  const close = () => {
+    for (const server of servers) server.close();
+  };
+  const memberPorts: number[] = [];
+  try {
+    for (let at = 0; at < portCount; at += 1)
+      for (const address of addresses) {
+        const server = createServer((socket) => {
+          socket.on('error', () => undefined).end(formatMember({ address, port: memberPorts[at] ?? 0 }));
+        });
+        servers.push(server.listen(memberPorts[at] ?? 0, address.text));
+        await once(server, 'listening');
+        memberPorts[at] = (server.address() as AddressInfo).port;
+      }
+  } catch (error) {
+    close();
+    throw new VipnatError('DEVICE_SETTINGS_INVALID', `--members: ${describeError(error)}`);
+  }
+  const hasIpv6 = memberIpv6.length > 0;
+  return {
+    sites: { memberIpv4, memberPorts, ...(hasIpv6 ? { memberIpv6 } : {}) },
+    connect: async ({ addresses: [at] }, { port }, signal) =>
+      at === undefined || (at.family === 'ipv6' && !hasIpv6)
+        ? undefined
+        : await readAnswer({ host: at.text, port, signal, timeout: connectMs }),
+    close,
+  };
+}
+
+/** What a connection reads to its end; null for nothing. */
+async function readAnswer(options: NetConnectOpts): Promise<string | null> {
+  let answer = '';
+  await new Promise((resolve) => {
+    const socket = connect(options).setEncoding('utf8');
+    socket.on('data', (part: string) => (answer += part)).on('timeout', () => socket.destroy());
+    socket.on('error', () => undefined).on('close', resolve);
+  });
+  return answer === '' ? null : answer;
 }

@@ -12,6 +12,7 @@ import {
   testClusters,
   toChecks,
   writeUid,
+  writingCall,
 } from './bench.ts';
 import { faultChecks } from './fault-checks.ts';
 import type { Balancer } from '../driver.ts';
@@ -103,9 +104,6 @@ const steadyChecks = toChecks({
 function expectDone(progress: Awaited<ReturnType<Subject['ensure']>>, what: string): void {
   if (progress.result !== 'done') throw new CheckFailed(`${what} is ${describeProgress(progress)}`);
 }
-
-/** By the names that drivers give their calls: docs/drivers.md. A driver with other names is not judged by them. */
-const writingCall = /^(?:POST|PUT|PATCH|DELETE|write)\b/i;
 
 function expectNoWrites({ calls }: Subject, what: string): void {
   const writes = calls.filter((call) => writingCall.test(call));
@@ -239,7 +237,8 @@ const extentChecks = toChecks({
   'many-members': {
     title: `${manyMembers} members`,
     run: async (bench, shapes) => {
-      const count = Math.min(manyMembers, shapes.sites.memberIpv4.length);
+      const { memberIpv4, memberPorts } = shapes.sites;
+      const count = Math.min(manyMembers, Math.floor(memberPorts.length / 2) * memberIpv4.length);
       const all = Array.from({ length: count }, (_, at) => shapes.member(at));
       const half = Math.ceil(count / 2);
       for (const members of [all, all.slice(0, half), all.slice(half - 1)])

@@ -52,6 +52,8 @@ function toTarget(world: HaproxyWorld): ConformanceTarget {
       ...(second === undefined
         ? {
             restart,
+            // Both units of a pair listen at the same addresses of this host.
+            connect: (balancer, listener) => world.reach(balancer, listener),
             openSession: (balancer) => world.openSession(balancer),
             createForeign: async () => {
               await first.ask('add map vipnat-owners.map vipnat_rr_3 another-tool');

@@ -1,8 +1,8 @@
 import { beforeAll, describe, test, expect } from '@jest/globals';
 import { makeArtifacts, findArtifact, releaseLimitMs } from '../../support/release/artifacts.ts';
 import { execa } from 'execa';
-import { readFileSync, rmSync } from 'node:fs';
-import { writeDriverExample } from '../../support/documents/driver-example.ts';
+import { readFileSync } from 'node:fs';
+import { startDriverExample } from '../../support/documents/driver-example.ts';
 import { sentinelFuse } from '../../../tools/release/executable/executable.ts';
 
 let amd64 = '';
@@ -66,7 +66,7 @@ describe('the executable for amd64', () => {
   });
 
   test('loads a driver of devices from a file', async () => {
-    const { folder, driver, description } = writeDriverExample();
+    const { end, driver, description } = await startDriverExample();
     try {
       const words = `device conformance --only ensure-list --device ${description} --driver ${driver}`;
       expect(await run(`"$0" ${words}`)).toEqual({
@@ -75,7 +75,7 @@ describe('the executable for amd64', () => {
         stderr: '',
       });
     } finally {
-      rmSync(folder, { recursive: true });
+      end();
     }
   });
 

@@ -7,18 +7,30 @@ import {
   DeviceError,
   type Balancer,
   type Listener,
+  type Member,
 } from '../../../devices/driver.ts';
 import type { FakeDevice, FakeRequest } from './fake-device.ts';
+import type { Serve } from './fake-target.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import { createFakeDriver } from './fake-driver.ts';
 
 /** A driver that breaks one promise, and keeps all others. */
 export interface BrokenDriver {
   readonly fault: string;
-  readonly check: string;
+  /** The names of the checks that fail, in their order. */
+  readonly checks: string;
+  /** A part of the first one's reason. */
+  readonly message: string;
+  readonly breakIt: (parts: BrokenParts) => Partial<LoadBalancerDriver>;
   /** Of the fake that it drives. */
   readonly capabilities?: Partial<Capabilities>;
-  readonly breakIt: (parts: BrokenParts) => Partial<LoadBalancerDriver>;
+  readonly applyMs?: number;
+  /** What the device does, where that is not what it says. */
+  readonly serve?: () => Serve;
+  /** Found without a client. */
+  readonly isBlind?: boolean;
+  /** No check passes by it: only the one is run. */
+  readonly isEverywhere?: boolean;
 }
 
 /** What a broken driver is made of. */
@@ -109,4 +121,63 @@ export function mapListeners(balancer: Balancer, change: (listener: Listener) =>
 /** The listener of the same protocol and port. */
 export function findPlace(balancer: Balancer | null, { protocol, port }: Listener): Listener | undefined {
   return balancer?.listeners.find((one) => one.protocol === protocol && one.port === port);
+}
+
+/** A row has the names of the checks that fail, the fault, and a part of the first reason. */
+export function broken(
+  row: string,
+  breakIt: BrokenDriver['breakIt'],
+  options: Partial<BrokenDriver> = {},
+): BrokenDriver {
+  const [checks = '', fault = '', message = ''] = row.split(' | ');
+  return { checks, fault, message, breakIt, ...options };
+}
+
+/** Right, but for what `ensure` answers. */
+export function answering(
+  row: string,
+  change: (progress: Progress) => Progress,
+  options?: Partial<BrokenDriver>,
+): BrokenDriver {
+  const breakIt: BrokenDriver['breakIt'] = ({ right }) => ({
+    ensure: async (wanted, signal) => change(await right.ensure(wanted, signal)),
+  });
+  return broken(row, breakIt, options);
+}
+
+/** Right, but for what it lists. */
+export function listing(row: string, change: (balancer: Balancer) => Balancer): BrokenDriver {
+  return broken(row, ({ right }) => ({
+    list: async (signal) =>
+      (await right.list(signal)).map((one) => ({ ...one, balancer: change(one.balancer) })),
+  }));
+}
+
+/** Right, but for what its device does. */
+export function serving(row: string, serve: () => Serve): BrokenDriver {
+  return broken(row, () => ({}), { serve });
+}
+
+/** Serves by other members. */
+export function mapMembers(change: (member: Member) => Member): Serve {
+  return (there) =>
+    there.map((balancer) =>
+      mapListeners(balancer, (listener) => ({ ...listener, members: listener.members.map(change) })),
+    );
+}
+
+/** All that ever was there stays. */
+export function keepAll(): Serve {
+  const all: Balancer[] = [];
+  return (there) => {
+    all.unshift(...there);
+    return all;
+  };
+}
+
+/** The same device, which is asked otherwise. */
+export function replaceCall(device: FakeDevice, call: FakeDevice['call']): FakeDevice {
+  return new Proxy(device, {
+    get: (target, key) => (key === 'call' ? call : (Reflect.get(target, key, target) as unknown)),
+  });
 }

@@ -200,7 +200,13 @@ export class FakeDevice {
 
   /** The names of the objects in force. */
   listRunning(): string[] {
-    return [...this.#activeUnit.running.keys()].sort();
+    return [...this.running.keys()].sort();
+  }
+
+  /** The objects in force. */
+  get running(): ReadonlyMap<string, string> {
+    this.#finishApply(this.#activeUnit);
+    return this.#activeUnit.running;
   }
 
   get #activeUnit(): Unit {

@@ -231,7 +231,12 @@ interface Read {
   readonly sessions: Map<string, number>;
 }
 
-function toOwned(running: Objects, cluster: string, sessions: ReadonlyMap<string, number> | null): Owned[] {
+/** What the cluster has in force. Without counts, `sessions` is null. */
+export function toOwned(
+  running: Objects,
+  cluster: string,
+  sessions: ReadonlyMap<string, number> | null,
+): Owned[] {
   const markToRead = new Map<string, Read>();
   for (const [name, value] of running) {
     const parsed = parseMark(name, cluster);

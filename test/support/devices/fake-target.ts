@@ -1,6 +1,12 @@
 import type { FakeDevice } from './fake-device.ts';
-import type { DriverContext, CreateDriver, LoadBalancerDriver } from '../../../devices/driver.ts';
-import { createFakeDriver, nameMemberObject } from './fake-driver.ts';
+import {
+  type Balancer,
+  type DriverContext,
+  type CreateDriver,
+  type LoadBalancerDriver,
+  formatMember,
+} from '../../../devices/driver.ts';
+import { createFakeDriver, nameMemberObject, toOwned } from './fake-driver.ts';
 import type { Clock } from '../../../lib/clock.ts';
 import type { ConformanceTarget, TargetActions, PendingChange } from '../../../devices/conformance/bench.ts';
 
@@ -18,12 +24,35 @@ export function openFake(
   );
 }
 
+/** What a device really does with what it has in force. */
+export type Serve = (balancers: readonly Balancer[]) => readonly Balancer[];
+
 /** The fake as the suite tries it, with all that can happen to it. */
-export function createFakeTarget(device: FakeDevice, clock: Clock): ConformanceTarget {
+export function createFakeTarget(
+  device: FakeDevice,
+  clock: Clock,
+  serve: Serve = (balancers) => balancers,
+): ConformanceTarget {
   return {
     clock,
     open: (cluster, context) => openFake(device, cluster, context),
-    actions: listActions(device),
+    actions: { ...listActions(device), connect: createClient(device, serve) },
+  };
+}
+
+/** Connections reach members in turn, by their weights; with the method hash or affinity, always the first. */
+function createClient(device: FakeDevice, serve: Serve): NonNullable<TargetActions['connect']> {
+  let turn = 0;
+  return ({ id, addresses: [at] }, { port }) => {
+    const there = serve(toOwned(device.running, id.cluster, null).map(({ balancer }) => balancer));
+    const isHere = ({ addresses }: Balancer) => addresses.some(({ text }) => text === at?.text);
+    const names = there.filter(isHere).flatMap(({ listeners, method, affinityS }) => {
+      const listener = listeners.find((one) => one.protocol === 'tcp' && one.port === port);
+      const shares = listener?.members.flatMap((one) => Array<string>(one.weight).fill(formatMember(one)));
+      return method === 'hash' || affinityS !== null ? (shares?.slice(0, 1) ?? []) : (shares ?? []);
+    });
+    turn += 1;
+    return Promise.resolve(names[turn % names.length] ?? null);
   };
 }
 

@@ -4,10 +4,11 @@ import {
   type DeviceSettings,
   type LoadBalancerDriver,
   type Balancer,
+  type Listener,
   formatMember,
   type Member,
 } from '../../../devices/driver.ts';
-import type { Sites, Session } from '../../../devices/conformance/bench.ts';
+import type { Reached, Sites, Session } from '../../../devices/conformance/bench.ts';
 import { type Server, Socket, createServer, connect } from 'node:net';
 import { toAddress, toListener, toBalancer } from './alteon-world.ts';
 import { createHaproxy } from '../../../devices/haproxy/driver.ts';
@@ -112,10 +113,17 @@ export class HaproxyWorld {
     return answers;
   }
 
+  /** Which member answers a client there: each of them listens from then on. */
+  async reach({ addresses: [address] }: Balancer, { port, members }: Listener): Promise<Reached> {
+    if (address?.family !== 'ipv4') return undefined;
+    await this.#serveAll(members);
+    const { socket, answer } = await this.#connect(address.text, port, `${this.#block}.1`);
+    socket.destroy();
+    return answer === 'none' ? null : answer;
+  }
+
   async openSession({ addresses: [address], listeners: [listener] }: Balancer): Promise<Session> {
-    for (const member of listener?.members ?? []) {
-      if (!this.#servers.has(formatMember(member))) await this.#serve(member);
-    }
+    await this.#serveAll(listener?.members ?? []);
     const tries: Connection[] = [];
     await waitUntil(async () => {
       tries.push(await this.#connect(address?.text ?? '', listener?.port ?? 0, `${this.#block}.1`));
@@ -144,6 +152,10 @@ export class HaproxyWorld {
     for (const server of this.#servers.values()) await closeServer(server);
     for (const unit of this.units) await unit.remove();
     await closeServer(this.#lock);
+  }
+
+  async #serveAll(members: readonly Member[]): Promise<void> {
+    for (const member of members) if (!this.#servers.has(formatMember(member))) await this.#serve(member);
   }
 
   async #serve(member: Member): Promise<string> {

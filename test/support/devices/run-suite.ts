@@ -2,11 +2,12 @@ import type { ConformanceTarget } from '../../../devices/conformance/bench.ts';
 import { type CheckResult, runConformance } from '../../../devices/conformance/run.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
 
-/** What each check finds, on a device that has nothing of the suite yet. */
-export async function runSuite(target: ConformanceTarget): Promise<readonly CheckResult[]> {
+/** What each check finds, or one of them, on a device that has nothing of the suite yet. */
+export async function runSuite(target: ConformanceTarget, only?: string): Promise<readonly CheckResult[]> {
   const { signal } = new AbortController();
   const usual = { lastSignal: signal, takesLeftovers: false, onResult: () => undefined };
-  const { results } = await runConformance(target, { ...usual, checks: listChecks(), signal });
+  const checks = listChecks().filter(({ name }) => name === (only ?? name));
+  const { results } = await runConformance(target, { ...usual, checks, signal });
   return results;
 }
 

@@ -30,16 +30,12 @@ export async function checkCall(
 export async function runHere(
   args: readonly string[],
   environment: Environment = {},
-  onOutput?: (text: string) => void,
 ): Promise<{ exitCode: number; stdout: string; stderr: string }> {
   let [stdout, stderr] = ['', ''];
   const exitCode = await runProgram({
     args,
     environment,
-    stdout: (text) => {
-      stdout += text;
-      onOutput?.(text);
-    },
+    stdout: (text) => (stdout += text),
     stderr: (text) => (stderr += text),
   });
   return { exitCode, stdout, stderr };

@@ -1,33 +1,62 @@
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { spawn } from 'node:child_process';
+import { request } from 'node:http';
+import { waitUntil } from '../jest/waiting.ts';
 
-/** The driver of docs/drivers.md, in a folder of its own. */
+/** The driver of docs/drivers.md and its device, in a folder of their own. */
 export interface DriverExample {
   readonly folder: string;
   readonly driver: string;
   readonly description: string;
+  /** At which nothing else listens. */
+  readonly address: string;
+  /** Changes an object of the device. */
+  readonly putObject: (name: string, value: object) => Promise<unknown>;
   /** What the device has, by name. */
-  readonly readDevice: () => Readonly<Record<string, string>>;
+  readonly readDevice: () => Promise<Readonly<Record<string, unknown>>>;
+  readonly end: () => void;
 }
 
-/** Writes it. Whoever calls this removes the folder. */
-export function writeDriverExample(): DriverExample {
+/** Starts the device. It listens at loopback addresses that no other process of tests has. */
+export async function startDriverExample(): Promise<DriverExample> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-driver-'));
-  const driver = join(folder, 'driver.mjs');
-  const description = join(folder, 'device.yaml');
-  const device = join(folder, 'device.json');
-  writeFileSync(driver, readBlock('js', 'createDriver'));
-  const described = readBlock('yaml', 'LoadBalancerDevice');
-  writeFileSync(description, described.replace(/units:\n(?: {4}- .*\n)+/, `units: [${device}]\n`));
-  writeFileSync(join(folder, 'web.yaml'), readBlock('yaml', 'listeners'));
-  writeFileSync(device, '{}');
-  return {
-    folder,
-    driver,
-    description,
-    readDevice: () => JSON.parse(readFileSync(device, 'utf8')) as Readonly<Record<string, string>>,
+  const at = (name: string) => join(folder, name);
+  const block = `127.${128 + (Math.floor(process.pid / 256) % 64)}.${process.pid % 256}`;
+  writeFileSync(at('driver.mjs'), readBlock('js', 'createDriver'));
+  writeFileSync(at('device.mjs'), readBlock('js', 'createApi'));
+  const described = readBlock('yaml', 'LoadBalancerDevice')
+    .replace(/units:\n(?: {4}- .*\n)+/, `units: [${at('edge.sock')}]\n`)
+    .replace(/addresses:\n(?: {4}- .*\n)+/, `addresses: [${block}.10-${block}.39, '::1']\n`);
+  writeFileSync(at('device.yaml'), described);
+  writeFileSync(at('web.yaml'), readBlock('yaml', 'listeners').replace(/^.*udp.*\n/m, ''));
+  const device = spawn(process.execPath, [at('device.mjs'), at('edge.sock')], { stdio: 'inherit' });
+  const end = () => {
+    device.kill();
+    rmSync(folder, { recursive: true });
   };
+  const ask = (method: string, name: string, body = '') => askDevice(at('edge.sock'), method, name, body);
+  await waitUntil(() => ask('GET', '').then(Boolean, () => false), 'the device does not answer');
+  return {
+    ...{ folder, driver: at('driver.mjs'), description: at('device.yaml'), address: `${block}.10`, end },
+    putObject: (name, value) => ask('PUT', name, JSON.stringify(value)),
+    readDevice: async () => JSON.parse(await ask('GET', '')) as Readonly<Record<string, unknown>>,
+  };
+}
+
+async function askDevice(socketPath: string, method: string, name: string, body: string): Promise<string> {
+  return await new Promise((resolve, reject) => {
+    const sent = request({ socketPath, method, path: `/${name}`, agent: false }, (answer) => {
+      let text = '';
+      answer.setEncoding('utf8').on('data', (part: string) => (text += part));
+      answer.on('end', () => {
+        if (answer.statusCode === 200) resolve(text);
+        else reject(new Error(text));
+      });
+    });
+    sent.on('error', reject).end(body);
+  });
 }
 
 function readBlock(language: string, word: string): string {

@@ -1,9 +1,9 @@
 import { beforeAll, describe, test, expect } from '@jest/globals';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, rmSync, readFileSync, writeFileSync, openSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../support/network/own-folder.ts';
-import { writeDriverExample } from '../../support/documents/driver-example.ts';
+import { startDriverExample } from '../../support/documents/driver-example.ts';
 
 const offline = ['plan', '--offline', '--vip', '10.0.0.50', '--proxy-mode', 'iptables'];
 
@@ -60,15 +60,15 @@ describe('dist/, taken away from its checkout', () => {
     );
   });
 
-  test('loads a driver of devices from a file', () => {
-    const { folder: own, driver, description } = writeDriverExample();
+  test('loads a driver of devices from a file', async () => {
+    const { end, driver, description } = await startDriverExample();
     const words = ['device', 'conformance', '--only', 'ensure-list', '--device', description];
     expect(run([...words, '--driver', driver])).toEqual({
       status: 0,
       stdout: expect.stringMatching(/^passed {3}ensure-list: .*\n1 passed, 0 failed, 0 not run\n$/),
       stderr: '',
     });
-    rmSync(own, { recursive: true });
+    end();
   });
 
   test('is refused by an older Node in one line', () => {

@@ -1,23 +1,38 @@
-import { type DriverExample, writeDriverExample } from '../../support/documents/driver-example.ts';
+import { type DriverExample, startDriverExample } from '../../support/documents/driver-example.ts';
 import { beforeEach, afterEach, describe, test, expect } from '@jest/globals';
-import { rmSync, writeFileSync, readFileSync } from 'node:fs';
+import { writeFileSync, readFileSync } from 'node:fs';
 import { runHere } from '../../support/documents/call.ts';
 import { join } from 'node:path';
+import { waitUntil } from '../../support/jest/waiting.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
-import { execFileSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 
 let example: DriverExample;
-beforeEach(() => {
-  example = writeDriverExample();
+beforeEach(async () => {
+  example = await startDriverExample();
 });
 afterEach(() => {
-  rmSync(example.folder, { recursive: true });
+  example.end();
 });
 
-async function run(action: string, words: readonly string[] = [], onOutput?: (text: string) => void) {
+function toArgs(action: string, words: readonly string[]): readonly string[] {
   const { description, driver } = example;
-  const args = ['device', action, '--device', description, '--driver', driver, ...words];
-  return await runHere(args, {}, onOutput);
+  return ['device', action, '--device', description, '--driver', driver, ...words];
+}
+
+const run = async (action: string, words: readonly string[] = []) => await runHere(toArgs(action, words), {});
+
+/** In a process of its own: Jest loads no module twice. */
+async function conform(words: readonly string[], onOutput?: (child: ChildProcess) => void) {
+  const args = toArgs('conformance', ['--ports', '18080,18081,18443', ...words]);
+  const child = spawn(process.execPath, ['cli/main.ts', ...args]);
+  let [stdout, stderr] = ['', ''];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));
+  if (onOutput !== undefined) child.stdout.once('data', onOutput.bind(null, child));
+  const [exitCode] = (await once(child, 'close')) as [number | null];
+  return { exitCode, stdout, stderr };
 }
 
 function writeDevice(spec: readonly string[]): string {
@@ -29,97 +44,118 @@ function writeDevice(spec: readonly string[]): string {
 
 const web = () => join(example.folder, 'web.yaml');
 
-/** What the device has of a balancer that the suite or another cluster made. */
-function putBalancer(cluster: string): void {
-  const id = { cluster, namespace: 'shop', name: 'web', uid: 'u1' };
+/** A balancer that the suite or another cluster made. */
+async function putBalancer(cluster: string, port = 18090): Promise<void> {
   const member = { address: { family: 'ipv4', text: '10.1.2.3' }, port: 8080, weight: 5 };
-  const balancer = {
-    id,
-    addresses: [{ family: 'ipv4', text: '10.0.9.10' }],
-    listeners: [{ protocol: 'tcp', port: 80, members: [member, { ...member, port: 81, weight: 1 }] }],
+  await example.putObject(`vipnat_${cluster}_shop_web_u1`, {
+    addresses: [{ family: 'ipv4', text: example.address }],
+    listeners: [{ protocol: 'tcp', port, members: [member, { ...member, port: 81, weight: 1 }] }],
     method: 'lc',
     affinityS: 60,
-  };
-  const objects = { ...example.readDevice(), [`vipnat_${cluster}_shop_web_u1`]: JSON.stringify(balancer) };
-  writeFileSync(join(example.folder, 'device.json'), JSON.stringify(objects));
+  });
+}
+
+/** A driver of its own, which is the example's but for these methods. */
+function writeDriver(methods: string, more = ''): string {
+  const wrong = join(example.folder, 'wrong.mjs');
+  const text = `import { createDriver as create } from './driver.mjs';
+    ${more}
+    export function createDriver(settings, context) {
+      const right = create(settings, context);
+      return { ...right, ${methods} };
+    }`;
+  writeFileSync(wrong, text);
+  return wrong;
 }
 
 describe('vipnat device conformance', () => {
   test('prints a line for each check and counts them; nothing is left on the device', async () => {
-    const { exitCode, stdout, stderr } = await run('conformance');
+    const { exitCode, stdout, stderr } = await conform(['--members', '127.0.0.1,::1']);
     expect(stdout).not.toMatch(/^failed/m);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     for (const { name } of listChecks())
       expect(stdout).toMatch(new RegExp(`^(?:passed   |not run  )${name}: \\S`, 'm'));
     expect(stdout).toMatch(/\n\d\d passed, 0 failed, \d+ not run\n$/);
-    expect(example.readDevice()).toEqual({});
+    expect(await example.readDevice()).toEqual({});
+  });
+
+  test.each([
+    [
+      'remembers in its module what it was told',
+      'after ensure, list misses',
+      'const known = new Map();',
+      `ensure(wanted, signal) { known.set(wanted.id.uid, wanted); return right.ensure(wanted, signal); },
+       remove(id, signal) { known.delete(id.uid); return right.remove(id, signal); },
+       list: async () => [...known.values()].filter(({ id }) => id.cluster === settings.cluster)
+         .map((balancer) => ({ balancer, memberToSessions: null })),`,
+    ],
+    [
+      'has another port of members than it lists',
+      'a client of tcp/18080 of shop/web at 127.',
+      `const shift = (balancer, by) => ({ ...balancer, listeners: balancer.listeners.map((one) =>
+         ({ ...one, members: one.members.map((each) => ({ ...each, port: each.port + by })) })) });`,
+      `ensure: (wanted, signal) => right.ensure(shift(wanted, 1), signal),
+       plan: (wanted, signal) => right.plan(shift(wanted, 1), signal),
+       list: async (signal) => (await right.list(signal))
+         .map((one) => ({ ...one, balancer: shift(one.balancer, -1) })),`,
+    ],
+  ])('finds a driver that %s', async (_, message, more, methods) => {
+    const words = ['--driver', writeDriver(methods, more), '--only', 'ensure-list', '--members', '127.0.0.1'];
+    const { exitCode, stdout } = await conform(words);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: expect.stringContaining(message) });
   });
 
   test('prints a report as JSON, of the checks that are asked for, and exits with 2 where one fails', async () => {
-    putBalancer('prod');
-    const wrong = join(example.folder, 'wrong.mjs');
-    writeFileSync(
-      wrong,
-      `import { createDriver as create } from './driver.mjs';
-       export function createDriver(settings, context) {
-         const right = create(settings, context);
-         return { ...right, remove: (id, signal) => id.name === 'never-there'
-           ? Promise.resolve({ result: 'failed', why: 'there is none' }) : right.remove(id, signal) };
-       }`,
-    );
-    const words = ['--json', '--only', 'remove-unknown', '--only', 'udp', '--only', 'drain'];
-    const { exitCode, stdout } = await run('conformance', [...words, '--driver', wrong]);
+    await putBalancer('prod');
+    const wrong = writeDriver(`remove: (id, signal) => id.name === 'never-there'
+      ? Promise.resolve({ result: 'failed', why: 'there is none' }) : right.remove(id, signal)`);
+    const words = ['--json', '--only', 'remove-unknown', '--only', 'many-members', '--only', 'drain'];
+    const { exitCode, stdout } = await conform([...words, '--driver', wrong]);
     expect(exitCode).toBe(2);
     expect(JSON.parse(stdout)).toMatchObject({
-      ...{ version: 1, device: 'edge', driver: wrong, capabilities: { udp: true, drain: false } },
+      ...{ version: 1, device: 'edge', driver: wrong, capabilities: { udp: false, drain: true } },
       results: [
         {
           name: 'remove-unknown',
           outcome: 'failed',
           why: 'remove number 1 of what is not there is failed: there is none',
         },
-        { name: 'udp', outcome: 'passed', why: null },
-        { name: 'drain', outcome: 'not run', needs: ['drain', 'sessions', 'openSession'] },
+        { name: 'many-members', outcome: 'passed', why: null },
+        { name: 'drain', outcome: 'not run', needs: ['sessions', 'openSession'] },
       ],
       counts: { passed: 1, failed: 1, notRun: 1 },
       interruption: null,
     });
-    expect(Object.keys(example.readDevice())).toEqual(['vipnat_prod_shop_web_u1']);
+    expect(Object.keys(await example.readDevice())).toEqual(['vipnat_prod_shop_web_u1']);
   });
 
   test('refuses a device that has balancers of the suite, unless it is to remove them', async () => {
-    putBalancer('vipnat-conformance');
+    await putBalancer('vipnat-conformance');
     const words = ['--only', 'ensure-list'];
-    expect(await run('conformance', words)).toEqual({
+    expect(await conform(words)).toEqual({
       exitCode: 1,
       stdout: '',
       stderr: expect.stringMatching(/^vipnat: \[DEVICE_IN_USE\] .*conformance\/web.*--remove-leftovers\n$/),
     });
-    expect(Object.keys(example.readDevice())).toHaveLength(1);
-    expect(await run('conformance', [...words, '--remove-leftovers'])).toMatchObject({ exitCode: 0 });
-    expect(example.readDevice()).toEqual({});
+    expect(Object.keys(await example.readDevice())).toHaveLength(1);
+    expect(await conform([...words, '--remove-leftovers'])).toMatchObject({ exitCode: 0 });
+    expect(await example.readDevice()).toEqual({});
   });
 
   test('ends by a signal, and removes what it made before', async () => {
-    let isSent = false;
-    const { exitCode, stdout, stderr } = await run('conformance', [], () => {
-      if (isSent) return;
-      isSent = true;
+    const isThere = async () => Object.keys(await example.readDevice()).length > 0;
+    const { exitCode, stdout, stderr } = await conform([], (child) => {
       // When the next check has put something there.
-      const timer = setInterval(() => {
-        if (Object.keys(example.readDevice()).length === 0) return;
-        clearInterval(timer);
-        process.emit('SIGINT', 'SIGINT');
-      }, 0);
+      void waitUntil(isThere, 'nothing is on the device').then(() => child.kill('SIGINT'));
     });
     expect(exitCode).toBe(130);
     expect(stdout).toMatch(/^ended early: it was interrupted\n\d+ passed, 0 failed, \d+ not run\n$/m);
     expect(stderr).toMatch(/^vipnat removes what the suite made/);
-    expect(example.readDevice()).toEqual({});
+    expect(await example.readDevice()).toEqual({});
   });
 
   test('says which check is meant by a wrong name', async () => {
-    expect(await run('conformance', ['--only', 'ensure-lits'])).toEqual({
+    expect(await conform(['--only', 'ensure-lits'])).toEqual({
       exitCode: 78,
       stdout: '',
       stderr: 'vipnat: [CONFIG_INVALID] --only ensure-lits is not a check. Did you mean ensure-list?\n',
@@ -130,13 +166,10 @@ describe('vipnat device conformance', () => {
 describe('vipnat device', () => {
   test('list prints what the device has of the cluster, and as JSON what plan takes', async () => {
     expect(await run('list')).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^no balancer/) });
-    putBalancer('prod');
-    putBalancer('stage');
-    expect((await run('list')).stdout).toBe(
-      [
-        'BALANCER  ADDRESSES  PORT    METHOD    MEMBERS\n',
-        'shop/web  10.0.9.10  tcp/80  lc, 60 s  10.1.2.3:8080 weight 5, 10.1.2.3:81\n',
-      ].join(''),
+    await putBalancer('prod');
+    await putBalancer('stage', 18091);
+    expect((await run('list')).stdout).toMatch(
+      /^BALANCER +ADDRESSES +PORT +METHOD +MEMBERS\nshop\/web +127\.\S+ +tcp\/18090 +lc, 60 s +10\.1\.2\.3:8080 weight 5, 10\.1\.2\.3:81\n$/,
     );
     const { stdout } = await run('list', ['--json']);
     const { balancers } = JSON.parse(stdout) as { readonly balancers: readonly unknown[] };
@@ -157,32 +190,33 @@ describe('vipnat device', () => {
     expect(JSON.parse(changes[0]?.after ?? '')).toMatchObject({
       method: 'rr',
       affinityS: 600,
-      listeners: expect.arrayContaining([
-        expect.objectContaining({
-          protocol: 'udp',
-          port: 443,
-          members: [{ address: { family: 'ipv6', text: 'fd00::3' }, port: 8443, weight: 1 }],
-        }),
-      ]),
+      listeners: [
+        {
+          protocol: 'tcp',
+          members: expect.arrayContaining([
+            { address: { family: 'ipv4', text: '10.1.2.4' }, port: 8443, weight: 0 },
+          ]),
+        },
+      ],
     });
-    expect(example.readDevice()).toEqual({});
+    expect(await example.readDevice()).toEqual({});
   });
 
   test('state prints each unit', async () => {
     expect(await run('state')).toEqual({
       exitCode: 0,
-      stdout: expect.stringMatching(/^UNIT +ROLE +IN SYNC +WHY\n\S+device\.json +active +yes\n$/),
+      stdout: expect.stringMatching(/^UNIT +ROLE +IN SYNC +WHY\n\S+edge\.sock +active +unknown\n$/),
       stderr: '',
     });
   });
 
   test('tells with its code what the driver says of the device', async () => {
-    rmSync(join(example.folder, 'device.json'));
-    writeFileSync(join(example.folder, 'units'), '');
-    const away = writeDevice(['cluster: prod', `units: [${join(example.folder, 'units', 'inside')}]`]);
+    const away = writeDevice(['cluster: prod', `units: [${join(example.folder, 'none.sock')}]`]);
     const { exitCode, stderr } = await run('list', ['--device', away]);
     expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/^vipnat: \[DEVICE_FAILED\] cannot read the device edge: unreachable: ENOTDIR/);
+    expect(stderr).toMatch(
+      /^vipnat: \[DEVICE_FAILED\] cannot read the device edge: unreachable: connect ENOENT/,
+    );
   });
 
   test('tells what the driver refuses, and asks no unit for that', async () => {

@@ -133,8 +133,13 @@ describe('flags and words of a command are read', () => {
     ['device list --device a.yaml --driver ./d.mjs --json', { driver: './d.mjs', json: true }],
     ['device plan --device a.yaml --balancer web.yaml', { action: 'plan', balancer: 'web.yaml' }],
     [
-      'device conformance --device a.yaml --only udp --only ipv6 --ports 1,2,3 --remove-leftovers',
-      { only: ['udp', 'ipv6'], ports: [1, 2, 3], removeLeftovers: true },
+      'device conformance --device a.yaml --only udp --only ipv6 --ports 1,2,3 --remove-leftovers --members ::1,10.0.0.5',
+      {
+        only: ['udp', 'ipv6'],
+        ports: [1, 2, 3],
+        removeLeftovers: true,
+        members: [{ text: '::1' }, { text: '10.0.0.5' }],
+      },
     ],
     ['device configuration --device a.yaml --unit 2', { action: 'configuration', unit: 2 }],
   ])('%s', async (line, options) => {
@@ -247,6 +252,8 @@ describe('what is wrong with a command line is told, all in one go', () => {
       ],
       'device conformance --device a.yaml --ports 80,81,80':
         '--ports 80,81,80 is not three different ports or more. Example: --ports 8080,8081,8443',
+      'device conformance --device a.yaml --members ::1':
+        '--members ::1 has to be addresses, one of IPv4. Example: --members 10.0.0.5',
       'device state --device a.yaml --drivr x': '--drivr is not an option of device. Did you mean --driver?',
       // One that is there and cannot be read is not called missing, too.
       run: noVip,
