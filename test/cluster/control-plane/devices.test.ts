@@ -14,8 +14,9 @@ import { ControllerLog } from '../../../controller/report/log.ts';
 import { devices } from '../../../lib/api/device.ts';
 import { parseDocument } from '../../support/documents/document.ts';
 import { readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { writeDriverExample } from '../../support/documents/driver-example.ts';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { startDriverExample } from '../../support/documents/driver-example.ts';
 import { waitFor } from '../../support/lab/kube-proxy-state.ts';
 import { watchObjects } from '../../../lib/kubernetes/list-watch.ts';
 import { loadBalancerServices } from '../../../lib/api/service.ts';
@@ -283,10 +284,21 @@ test('the next controller goes on, and a device that is deleted stays until no S
   expect(logger.lines.filter(({ level }) => level === 'error')).toEqual([]);
 });
 
+/** In the network of a process: a member of the Service, and a client that comes by the device. Answers what the client reads. */
+async function connectIn(pid: number): Promise<string> {
+  const script = `const net = require('node:net');
+    net.createServer((socket) => socket.end('10.1.0.7 says hello')).listen(8080, '10.1.0.7', () => {
+      net.connect(80, '10.0.7.20').on('close', () => process.exit()).pipe(process.stdout);
+    });`;
+  const words = [`--net=/proc/${pid}/ns/net`, process.execPath, '--eval', script];
+  return (await promisify(execFile)('nsenter', words, { timeout: 10_000 })).stdout;
+}
+
 test("a driver of one's own, which the controller is given, serves a Service", async () => {
   await stop();
-  const example = writeDriverExample();
-  stop = () => rm(example.folder, { recursive: true });
+  const addresses = 'ip link set lo up; ip addr add 10.0.7.20/32 dev lo; ip addr add 10.1.0.7/32 dev lo';
+  const example = await startDriverExample('unshare', '--net', 'sh', '-c', `${addresses}; exec "$@"`, 'sh');
+  stop = () => Promise.resolve(example.end());
   world.startController('own', { driver: `example=${example.driver}` });
   const [described] = parse(readFileSync(example.description, 'utf8'));
   const toOwn = (name: string, driver: string, addresses: readonly string[]) =>
@@ -296,12 +308,12 @@ test("a driver of one's own, which the controller is given, serves a Service", a
   await createSlice('shop', '10.1.0.7');
   await world.createService('shop', { loadBalancerClass: 'vipnat.io/own' });
   expect(await world.awaitAddresses('shop', 1, takeoverMs)).toEqual(['10.0.7.20']);
-  expect(JSON.stringify(example.readDevice())).toContain('10.1.0.7');
+  expect(await connectIn(example.pid)).toBe('10.1.0.7 says hello');
   expect((await readDevice('lost')).status?.conditions).toMatchObject([
     { reason: 'SettingsInvalid', message: expect.stringContaining('"exampel" is not a driver of vipnat') },
   ]);
   await world.remove('shop');
-  expect(example.readDevice()).toEqual({});
+  expect(await example.readDevice()).toEqual({});
 });
 
 test('no line of the log has the credentials', () => {

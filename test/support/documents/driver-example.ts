@@ -16,11 +16,13 @@ export interface DriverExample {
   readonly putObject: (name: string, value: object) => Promise<unknown>;
   /** What the device has, by name. */
   readonly readDevice: () => Promise<Readonly<Record<string, unknown>>>;
+  /** The device's process. */
+  readonly pid: number;
   readonly end: () => void;
 }
 
-/** Starts the device. It listens at loopback addresses that no other process of tests has. */
-export async function startDriverExample(): Promise<DriverExample> {
+/** Starts the device, by a command that takes its own. It listens at loopback addresses that no other process of tests has. */
+export async function startDriverExample(...prefix: readonly string[]): Promise<DriverExample> {
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-driver-'));
   const at = (name: string) => join(folder, name);
   const block = `127.${128 + (Math.floor(process.pid / 256) % 64)}.${process.pid % 256}`;
@@ -31,7 +33,8 @@ export async function startDriverExample(): Promise<DriverExample> {
     .replace(/addresses:\n(?: {4}- .*\n)+/, `addresses: [${block}.10-${block}.39, '::1']\n`);
   writeFileSync(at('device.yaml'), described);
   writeFileSync(at('web.yaml'), readBlock('yaml', 'listeners').replace(/^.*udp.*\n/m, ''));
-  const device = spawn(process.execPath, [at('device.mjs'), at('edge.sock')], { stdio: 'inherit' });
+  const [program = '', ...words] = [...prefix, process.execPath, at('device.mjs'), at('edge.sock')];
+  const device = spawn(program, words, { stdio: 'inherit' });
   const end = () => {
     device.kill();
     rmSync(folder, { recursive: true });
@@ -40,6 +43,7 @@ export async function startDriverExample(): Promise<DriverExample> {
   await waitUntil(() => ask('GET', '').then(Boolean, () => false), 'the device does not answer');
   return {
     ...{ folder, driver: at('driver.mjs'), description: at('device.yaml'), address: `${block}.10`, end },
+    pid: device.pid ?? 0,
     putObject: (name, value) => ask('PUT', name, JSON.stringify(value)),
     readDevice: async () => JSON.parse(await ask('GET', '')) as Readonly<Record<string, unknown>>,
   };
