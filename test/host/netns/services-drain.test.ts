@@ -6,7 +6,6 @@ import { type ApiChange, pods } from './service-world.ts';
 import { balanced, listWeb, useWebService, vip } from './web-service.ts';
 
 const limitMs = 180_000;
-
 const web = useWebService();
 const [first = { name: '', node: '', ipv4: '' }] = pods;
 

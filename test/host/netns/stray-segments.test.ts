@@ -56,7 +56,6 @@ async function sendStraySegments(
 
 const connections = 5;
 const longestMs = 120_000;
-
 const cluster = useCluster('each test');
 
 /** What becomes of connections through the VIP when their apiserver sends a segment that conntrack calls INVALID on each of them. */
