@@ -36,7 +36,6 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
   return performance.now() - endedAt;
 }
 
-/** What the kubelet gets. */
 const ask = (path: string) => askPage(cluster, path);
 
 describe('a second agent', () => {
