@@ -9,7 +9,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** What a client outside the cluster saw of a fault. */
 export interface Outage extends Failing {
-  /** New connections to the VIP in all. */
   readonly sent: number;
   /** The longest time between two events of a watch through the VIP, in milliseconds; events come about every 100. */
   readonly watchGapMs: number;

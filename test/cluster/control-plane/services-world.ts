@@ -12,7 +12,6 @@ import { readFileSync } from 'node:fs';
 import type { ApiAnswer } from '../../../tools/lab/control-plane/api.ts';
 import { apply, requestToken } from './apply.ts';
 
-/** Where vipnat's own objects are. */
 export const namespace = 'vipnat-system';
 
 /** A type of readiness gates that the controllers open besides their own. */

@@ -8,7 +8,6 @@ import { firstHolder } from './guide-keepalived.ts';
 import type { ConnectReport } from '../../support/network/seat-tasks.ts';
 import { haproxyStatusUrl } from '../../../tools/lab/components/haproxy.ts';
 
-/** New connections per second from outside the cluster. */
 const perSecond = 500;
 
 /** The clients run steadily before a step, and see for so long what it leads to. */

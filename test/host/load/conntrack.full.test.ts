@@ -60,13 +60,11 @@ async function readLimit(name: 'count' | 'max'): Promise<number> {
   return Number(await shell(`cat /proc/sys/net/netfilter/nf_conntrack_${name}`));
 }
 
-async function hold(seat: Seat): Promise<{ end: () => Promise<HoldReport> }> {
+async function hold(seat: Seat): Promise<() => Promise<HoldReport>> {
   const { report } = await seat.hold({ ...target, intervalMs: 500 }, open, limitMs);
-  return {
-    end: () => {
-      seat.settle();
-      return report;
-    },
+  return () => {
+    seat.settle();
+    return report;
   };
 }
 
@@ -81,7 +79,7 @@ test('at 96 % of the holder’s connection table all is well, and doctor names i
 });
 
 test('when it is full, what is open lives and nothing is written; when it is not any more, all is as before (I12)', async () => {
-  const held = await hold(cluster.seat('outside client'));
+  const end = await hold(cluster.seat('outside client'));
   const from = agent.log.length;
   await fill(1);
   const [{ errors, apiservers }] = await Promise.all([
@@ -95,7 +93,7 @@ test('when it is full, what is open lives and nothing is written; when it is not
   await shell('conntrack -D -p udp --orig-dst 198.18.255.1 >/dev/null 2>&1');
   await waitForSync(cluster, 'm1', vip);
   await expectBalanced(cluster, { seat: 'pod on a worker', host: vips.ipv4 });
-  const report = await held.end();
+  const report = await end();
   process.stderr.write(
     `load, connection table full for ${fullMs / 1000} s: of 24 new connections ${lost} failed, ${Object.keys(apiservers).length} apiservers answered the others; of ${report.opened} open ones ${Object.keys(report.errors).length} broke, ${report.echoes} of ${report.sent} bytes came back\n`,
   );

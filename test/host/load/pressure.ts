@@ -2,7 +2,6 @@ import { type Cluster } from '../../support/network/cluster.ts';
 import { Seat } from '../../support/network/seat.ts';
 import type { ConnectReport, HoldReport, Target } from '../../support/network/seat-tasks.ts';
 
-/** How much clients ask of a VIP. */
 interface Size {
   readonly open: number;
   readonly perSecond: number;
@@ -23,7 +22,6 @@ const connectLimitMs = 60_000;
 
 const longestMs = 15 * 60_000;
 
-/** What all clients saw together. */
 interface PressureReport {
   readonly held: HoldReport;
   readonly sent: number;

@@ -7,7 +7,6 @@ const subsystem = 10;
 const types = { table: 0x0a00, makeChain: 0x0a03, deleteChain: 0x0a05 };
 const tableName = renderAttribute(1, Buffer.from('stranger\0'));
 const chainName = renderAttribute(3, Buffer.from('stranger\0'));
-
 const perSecond = Number(process.argv[2]);
 const client = createNetlinkClient('netfilter');
 await commit(types.table, tableName);

@@ -9,7 +9,6 @@ import { bothVips, allEndpoints, holdDuring, expectUnharmed } from './traffic.ts
 
 const holder = 'm1';
 const other = 'm2';
-
 const args = [...bothVips, '--endpoints', allEndpoints];
 
 let keepaliveds: KeepalivedHosts;

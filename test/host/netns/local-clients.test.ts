@@ -15,11 +15,9 @@ import {
 } from './traffic.ts';
 
 const args = [...bothVips, '--endpoints', allEndpoints];
-
 const source = addressOf('m1');
 const sourceRoute = `local ${vips.ipv4} dev eth0 proto 118 scope host src ${source}`;
 const kernelRoute = `local ${vips.ipv4} dev eth0 proto kernel scope host src ${vips.ipv4}`;
-
 const cluster = useCluster('each test');
 
 const m1 = (script: string) => cluster.shell('m1', script);

@@ -2,7 +2,6 @@ import { runOnBareHost } from '../../support/host/bare-host.ts';
 
 export const vip = '10.77.0.50';
 
-/** Of `doctor --json`. */
 export interface Diagnosis {
   readonly stage: string;
   readonly failures: number;

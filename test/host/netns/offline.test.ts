@@ -11,7 +11,6 @@ import { dumpRules } from '../../support/host/foreign-rules.ts';
 
 const familyToVip = { ipv4: '172.16.64.58', ipv6: 'fd00:172::58' };
 const familyToClusterIp = { ipv4: '10.244.255.1', ipv6: 'fd00:244:255::1' };
-
 const cluster = useCluster('each test');
 
 const run = (command: readonly string[], input = '') => cluster.run('m1', command, { input });

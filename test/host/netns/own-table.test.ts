@@ -18,9 +18,7 @@ import {
 } from './traffic.ts';
 
 const args = [...bothVips, '--endpoints', allEndpoints];
-
 const shims = useShims();
-
 const cluster = useCluster('each test');
 
 const shell = (script: string) => cluster.shell('m1', script);

@@ -25,14 +25,12 @@ describe.each(shownDialects)('our jump into kube-proxy’s chain, with iptables-
   /** Syncs as kube-proxy does, which tries again after 30 s: one attempt may fail, and the next one comes when the agent has seen that. */
   const syncInTwo = async (attempt: () => Promise<void>): Promise<void> => {
     const seen = agent.log.length;
-    const isDone = await attempt().then(
-      () => true,
-      (error: unknown) => {
-        expect(String(error)).toMatch(/exit status [14]/);
-        return false;
-      },
-    );
-    if (isDone) return;
+    try {
+      await attempt();
+      return;
+    } catch (error) {
+      expect(String(error)).toMatch(/exit status [14]/);
+    }
     await agent.waitForLine(/service-chain -> direct to /, seen);
     await attempt();
   };

@@ -9,10 +9,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { bothVips, allEndpoints } from './traffic.ts';
 
 const once = ['run', '--once', '--iptables', 'nft', ...bothVips, '--endpoints', allEndpoints];
-
 const shims = useShims();
 const folder = new TemporaryFolder('policy');
-
 const cluster = useCluster('each test');
 
 afterAll(() => {

@@ -12,9 +12,7 @@ import { sleep, waitUntil } from '../../support/jest/waiting.ts';
 const waits = / waiting for /;
 const takesOver = / vipnat takes over from the agent that ended, after /;
 const serves = / (?:service-chain|direct to \S.*): /;
-
 const cluster = useProxiedCluster('each test');
-
 const folder = makeFolderEach('second');
 
 /** What a pod has of its own, besides: each command in a namespace has its own mounts. */
@@ -38,7 +36,6 @@ async function handOver(first: Agent, second: Agent, signal: NodeJS.Signals): Pr
   return performance.now() - endedAt;
 }
 
-/** What the kubelet gets. */
 const ask = (path: string) => askPage(cluster, path);
 
 describe('a second agent', () => {

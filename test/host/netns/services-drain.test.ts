@@ -6,7 +6,6 @@ import { type ApiChange, pods } from './service-world.ts';
 import { balanced, listWeb, useWebService, vip } from './web-service.ts';
 
 const limitMs = 180_000;
-
 const web = useWebService();
 const [first = { name: '', node: '', ipv4: '' }] = pods;
 
@@ -25,15 +24,13 @@ const allowSeconds = (seconds: number): ApiChange => [
 const client = () => web.cluster.seat('outside client');
 const newcomer = () => web.cluster.seat('pod on a worker');
 
+/** What it answers ends them, and says why some did not live until then. */
 async function hold(count: number) {
   const { held, report } = await client().hold({ host: vip, port: 80 }, count, limitMs);
   expect(held).toBe(count);
-  return {
-    /** Ends them; answers why some did not live until now. */
-    end: async () => {
-      client().settle();
-      return (await report).errors;
-    },
+  return async () => {
+    client().settle();
+    return (await report).errors;
   };
 }
 
@@ -52,7 +49,7 @@ describe('a pod that ends', () => {
   test('gets no new connection, keeps its open ones for the drain timeout, and then they are reset', async () => {
     await web.put(allowSeconds(30));
     const balancer = await web.startBalancer(balanced, { words: ['--listen', listen] });
-    const connections = await hold(40);
+    const endConnections = await hold(40);
     await web.put(...listWeb({ ending: [0] }));
     await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
     const { apiservers } = await newcomer().greet(vip, 80, 60);
@@ -60,7 +57,7 @@ describe('a pod that ends', () => {
     await waitUntil(async () => (await readLeft()) > 0, 'nobody says how many connections are left');
     await balancer.waitForLine(isCut);
     expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(29_900);
-    const errors = await connections.end();
+    const errors = await endConnections();
     expect(Object.keys(errors)).toEqual(['ECONNRESET']);
     expect(errors['ECONNRESET']).toBeLessThan(40);
     await waitUntil(async () => (await readLeft()) === 0, 'connections are said to be left');
@@ -68,7 +65,7 @@ describe('a pod that ends', () => {
 
   test('has no connection left that an earlier term of the node has seen, also when the address is back', async () => {
     await web.startBalancer(balanced, { words: ['--listen', listen] });
-    const connections = await hold(40);
+    const endConnections = await hold(40);
     await web.put(...listWeb({ ending: [0] }));
     await waitUntil(async () => (await readLeft()) > 5, 'nobody says how many connections are left');
     for (const [from, to] of ['m1 m2', 'm2 m1'].map((way) => way.split(' '))) {
@@ -80,14 +77,14 @@ describe('a pod that ends', () => {
         `${from} has connections left that are elsewhere`,
       );
     }
-    expect(await connections.end()).toEqual({ ECONNRESET: 40 });
+    expect(await endConnections()).toEqual({ ECONNRESET: 40 });
   });
 
   if (isFull)
     test('on a node that shuts down loses no open connection, and gets no new one until the node is back', async () => {
       await web.put(...listWeb(), sayOfNode('True', 'kubelet is posting ready status'));
       const balancer = await web.startBalancer(balanced);
-      const connections = await hold(40);
+      const endConnections = await hold(40);
       await web.put(sayOfNode('False', 'node is shutting down'));
       await balancer.waitForLine(/10\.77\.0\.60:80 TCP to 2 endpoints/);
       const { apiservers, errors } = await newcomer().greet(vip, 80, 60);
@@ -97,32 +94,32 @@ describe('a pod that ends', () => {
         async () => first.name in (await newcomer().greet(vip, 80, 60)).apiservers,
         'the pod gets no connection',
       );
-      expect(await connections.end()).toEqual({});
+      expect(await endConnections()).toEqual({});
     });
 
   if (isFull) {
     test('serves on if no other pod is left, and loses no connection by any timeout until one comes', async () => {
       await web.put(allowSeconds(1), ...listWeb({ ending: [0, 1, 2] }));
       const balancer = await web.startBalancer(balanced);
-      const connections = await hold(40);
+      const endConnections = await hold(40);
       await sleep(3000);
       await expectNoCut(balancer);
       await web.put(...listWeb({ ending: [0, 1] }));
       await balancer.waitForLine(isCut);
-      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+      expect(Object.keys(await endConnections())).toEqual(['ECONNRESET']);
     });
 
     test('has its time anew when the balancer is killed and started again', async () => {
       await web.put(allowSeconds(6));
       await web.startBalancer(balanced);
-      const connections = await hold(40);
+      const endConnections = await hold(40);
       await web.put(...listWeb({ ending: [0] }));
       await sleep(4000);
       await web.stopBalancers('SIGKILL');
       const balancer = await web.startBalancer(/10\.77\.0\.60:80 TCP to 2 endpoints/);
       await balancer.waitForLine(isCut);
       expect(timeBetween(balancer, / TCP to 2 endpoints/, isCut)).toBeGreaterThanOrEqual(5900);
-      expect(Object.keys(await connections.end())).toEqual(['ECONNRESET']);
+      expect(Object.keys(await endConnections())).toEqual(['ECONNRESET']);
     });
   }
 });

@@ -7,7 +7,6 @@ import { balancerMetrics, programmingDuration } from '../../../balancer/samples.
 
 const listen = '127.0.0.1:10269';
 const healthCheck = fileURLToPath(new URL('../../../scripts/healthcheck.cjs', import.meta.url));
-
 const web = useWebService();
 
 const ask = async (path: string): Promise<string> =>

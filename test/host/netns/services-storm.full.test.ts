@@ -22,7 +22,6 @@ const foreignRules = 60_000;
 const storm = { everyMs: 40, changes: 10 };
 
 const flags = ['--vip', vips.ipv4];
-
 const looksMetric = 'vipnat_sync_duration_seconds_count';
 
 const nameOf = (number: number) => `storm-${number}`;

@@ -6,7 +6,6 @@ import { type ApiChange, podPort, pods } from './service-world.ts';
 import { listWeb, useWebService, vip } from './web-service.ts';
 
 const limitMs = 180_000;
-
 const web = useWebService();
 const port = [{ port: podPort }];
 const names = pods.map(({ name }) => name);

@@ -13,18 +13,12 @@ import {
   useServices,
 } from './service-world.ts';
 
-const vip4 = serviceVips.ipv4;
-const vip6 = serviceVips.ipv6;
+const { ipv4: vip4, ipv6: vip6 } = serviceVips;
 const podNames = pods.map(({ name }) => name).sort();
 const [first = { name: '', node: '', ipv4: '', ipv6: '' }] = pods;
 
 /** A Service at a port of the addresses, over all pods: port `PORT` for TCP, and the same for UDP. */
-function make(
-  name: string,
-  port: number,
-  spec: object = {},
-  annotations: Record<string, string> = {},
-): ApiChange[] {
+function make(name: string, port: number, spec = {}, annotations = {}): ApiChange[] {
   const service = makeLoadBalancer(name, tcpAndUdp(port), { spec, annotations });
   return [['Service', service], ...overPods(name, tcpAndUdp(podPort))];
 }

@@ -9,7 +9,6 @@ jest.setTimeout(2 * limitMs);
 const vipArguments = ['--vip', vips.ipv4, '--probe-timeout', '1500ms'];
 const restarts = 8;
 const lifeMs = 1200;
-
 const cluster = useProxiedCluster('all tests');
 
 test('however often the agent is stopped or killed while an apiserver is frozen, no connection gets to that one', async () => {

@@ -6,7 +6,6 @@ import { quoteWords } from '../../../lib/text.ts';
 import { stripVTControlCharacters } from 'node:util';
 
 const connections = 30;
-
 const cluster = useProxiedCluster('each test');
 
 test('status tells of the holder, the way, each apiserver with its connections, and the agent, and exits with 0', async () => {

@@ -1,4 +1,3 @@
-import type { Cluster } from '../../support/network/cluster.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
 import { expect, test } from '@jest/globals';
 import { vips, listApiservers } from '../../support/network/layout.ts';
@@ -43,20 +42,8 @@ while (keys %seen < $count) {
 }
 `;
 
-/** Sends one more segment on each of so many connections of a machine's port: one that conntrack calls INVALID. Answers when it has. */
-async function sendStraySegments(
-  cluster: Cluster,
-  machine: string,
-  { port, count }: { readonly port: number; readonly count: number },
-): Promise<void> {
-  const words = ['perl', '-e', program, 'eth0', String(port), String(count), String(strayBytes)];
-  const { exitCode, stderr } = await cluster.run(machine, words);
-  if (exitCode !== 0) throw new Error(`no stray segments: ${stderr}`);
-}
-
 const connections = 5;
 const longestMs = 120_000;
-
 const cluster = useCluster('each test');
 
 /** What becomes of connections through the VIP when their apiserver sends a segment that conntrack calls INVALID on each of them. */
@@ -64,7 +51,9 @@ async function holdThroughStrays(host: string): Promise<Record<string, number>> 
   const seat = cluster.seat('outside client');
   const { held, report } = await seat.hold({ host, port: 6443 }, connections, longestMs);
   expect(held).toBe(connections);
-  await sendStraySegments(cluster, 'm2', { port: 6443, count: connections });
+  const words = ['perl', '-e', program, 'eth0', '6443', String(connections), String(strayBytes)];
+  const { exitCode, stderr } = await cluster.run('m2', words);
+  if (exitCode !== 0) throw new Error(`no stray segments: ${stderr}`);
   seat.settle();
   return (await report).errors;
 }

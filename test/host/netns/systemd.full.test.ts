@@ -5,7 +5,6 @@ import { prompt } from '../../support/host/keepalived.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 
 const folder = makeFolder('systemd');
-
 const file = '/run/vipnat/keepalived/serving';
 const vip = '10.77.0.50';
 

@@ -23,7 +23,6 @@ const commands: readonly (readonly string[])[] = [
 
 const shims = useShims();
 let agent: Agent | null = null;
-
 const cluster = useProxiedCluster('all tests');
 
 afterEach(async () => {

@@ -9,7 +9,6 @@ import { sleep } from '../../support/jest/waiting.ts';
 
 let agent: Agent | null = null;
 const shims = useShims();
-
 const cluster = useCluster('each test');
 
 const shell = (script: string) => cluster.shell('m1', script);

@@ -27,9 +27,7 @@ test('a stranger who holds the xtables lock delays iptables-legacy, and nothing 
   expect(await cluster.namespaces.shell(namespace, 'iptables-legacy-save -t nat')).not.toContain('VIPNAT');
   stranger.kill('SIGKILL');
   const count = listApiservers('ipv4').length;
-  expect(await running).toMatchObject({
-    exitCode: 0,
-    stderr: `10.77.0.50:6443 is balanced, and its rules are in sync (service-chain, ${count} apiservers)`,
-  });
+  const stderr = `10.77.0.50:6443 is balanced, and its rules are in sync (service-chain, ${count} apiservers)`;
+  expect(await running).toMatchObject({ exitCode: 0, stderr });
   expect(await vipnat(cluster, 'm1', ['check', ...vipArguments])).toMatchObject({ exitCode: 0 });
 });

@@ -11,7 +11,6 @@ import { execa } from 'execa';
 jest.setTimeout(900_000);
 
 const here = join(rootFolder, '.cache/release/images');
-
 let elsewhere = '';
 let bases: Bases;
 beforeAll(async () => {

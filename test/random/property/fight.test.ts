@@ -46,7 +46,6 @@ function isFirst(kernel: FakeKernel, { family, dialect }: Source, rule: string):
   return at !== -1 && !outputs.slice(0, at).some((other) => other.includes('VIPNAT'));
 }
 
-/** An agent in sync on a host with kube-proxy. */
 async function startInSync({ family, dialect }: Source): Promise<RunningAgent> {
   const clock = new FakeClock();
   const kernel = new FakeKernel(clock);

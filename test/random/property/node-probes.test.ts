@@ -61,7 +61,6 @@ interface World {
 
 const endMs = 12_000;
 const limitMs = 250;
-
 const span = fc.tuple(fc.integer({ min: 2000, max: 8000 }), fc.integer({ min: 0, max: 3000 }));
 const toSpan = ([from, forMs]: readonly [number, number]) => ({ from, to: from + forMs });
 const worlds = fc.record({

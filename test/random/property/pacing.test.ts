@@ -12,7 +12,6 @@ import { forAll } from './for-all.ts';
 
 const runMs = 120_000;
 
-/** A look, from its start to its end. */
 type Span = Readonly<Record<'from' | 'to', number>>;
 
 /** Looks up to which some span had more looking than a third of it, one look and 0.7 s. Pure. */

@@ -50,7 +50,6 @@ export interface Listener {
 }
 
 const slowMs = 2000;
-
 const roundTripMs = 1;
 
 /** Apiservers in memory, on a clock that tests turn. Counts what is open and under way, and breaks when too much is. */

@@ -34,17 +34,12 @@ export function makeVirtualIp(
   { services = 1, isOthers = false, isNew = false } = {},
 ): VirtualIp {
   const [pool, index] = seat.split('/');
+  const users = Array.from({ length: services }, (_, at) => {
+    return { namespace: 'shop', name: `web-${at}`, uid: `uid-${at}` };
+  });
   return virtualIps.schema.parse({
     metadata: { name, uid: `uid-${name}`, resourceVersion: '1' },
-    spec: {
-      pool,
-      seat: Number(index),
-      services: Array.from({ length: services }, (_, at) => ({
-        namespace: 'shop',
-        name: `web-${at}`,
-        uid: `uid-${at}`,
-      })),
-    },
+    spec: { pool, seat: Number(index), services: users },
     status: {
       conditions: [
         { type: 'AddressInUse', status: isOthers ? 'True' : 'False' },

@@ -14,7 +14,6 @@ const nextSyncMs = 35_000;
 const nextVirtualSyncMs = 120_000;
 
 const saves = ['iptables-nft-save', 'iptables-legacy-save', 'ip6tables-nft-save', 'ip6tables-legacy-save'];
-
 let services = 0;
 
 /** How long it takes at most until kube-proxy on a node has tried once more, in milliseconds. */

@@ -71,7 +71,6 @@ export function toPod({ labels = { app: 'web' }, annotations, spec = {} }: Injec
 
 const pause = { sleep: { seconds: 2 } };
 const other = { name: 'log', image: 'log' };
-
 const unchanged: Injected = { gates: [], pauses: [null], grace: 30 };
 const changed: Injected = { gates: [ownGate], pauses: [pause], grace: 32 };
 const grace = (terminationGracePeriodSeconds: number) => ({ spec: { terminationGracePeriodSeconds } });

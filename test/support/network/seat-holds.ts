@@ -8,7 +8,6 @@ import type { HoldReport, HoldTask } from './seat-tasks.ts';
 const echoLimitMs = 30_000;
 
 const tickMs = 100;
-
 const own = new OwnTime();
 
 /** A connection, and how many of its bytes are still on their way. */

@@ -12,9 +12,7 @@ import { runShell } from '../../../../tools/lab/machines/machine.ts';
 /** Where the control plane is used from: outside, in a pod of a worker, and on the masters, who may hold the VIP themselves. */
 export const places = ['client', 'pod-worker', ...masters.map(({ name }) => name)];
 
-/** What the places saw of it. */
 export interface LoadReport {
-  /** New connections to the VIP. */
   readonly sent: number;
   /** Those that failed, by place and what went wrong, and how many needed a second SYN. */
   readonly failed: readonly string[];
@@ -42,8 +40,6 @@ const pingIntervalMs = 250;
 const leadMs = 1500;
 
 const longestMs = 30 * 60_000;
-
-/** The ConfigMap that is watched. */
 const object = 'watched';
 
 /**

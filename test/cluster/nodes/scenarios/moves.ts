@@ -13,7 +13,6 @@ import { vipnatCommand } from '../../../../tools/lab/components/agent.ts';
 
 const moves = chooseRounds(2, 20);
 const movesAlone = chooseRounds(4);
-
 const limitMs = 15 * 60_000;
 
 /** Without vipnat the shortest hang is the controller-manager's, which gives up its lease after 10 s. With it, what waits longer than a scheduler beside it hangs. */

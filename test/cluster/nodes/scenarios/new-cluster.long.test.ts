@@ -16,7 +16,6 @@ import type { Step } from '../../../support/documents/walkthrough.ts';
 jest.setTimeout(limitMs);
 
 const page = 'docs/quickstart.md';
-
 const lab = useBareNodes();
 
 /** On each master: the one that begins, and the others. */

@@ -12,7 +12,6 @@ import { expectSourceRoutes } from '../pods/source-routes.ts';
 import { waitForProgram } from '../pods/static-pod.ts';
 
 const rounds = chooseRounds(20);
-
 const limitMs = 30 * 60_000;
 
 /** Backups wait for three adverts of a second and a part of one. */

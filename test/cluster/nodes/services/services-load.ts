@@ -6,7 +6,6 @@ import { webPort } from '../../../../tools/lab/services/web.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tell } from '../../../support/lab/test-lab.ts';
 
-/** What a client outside saw of an address. */
 export interface AddressReport {
   readonly sent: number;
   /** Connections that failed, each by what went wrong and when, and how many needed a second SYN. */
@@ -15,7 +14,6 @@ export interface AddressReport {
   readonly lastFailedAt: number;
 }
 
-/** How an address is looked at. */
 export interface AddressLoad {
   readonly address: string;
   readonly what: string;
@@ -26,7 +24,6 @@ export interface AddressLoad {
 }
 
 const perSecond = isLong ? 500 : 100;
-
 const longestMs = 30 * 60_000;
 
 /** The client runs steadily by then. */

@@ -3,7 +3,6 @@ import { type Family, type Endpoint, sortEndpoints } from '../../../../lib/net.t
 import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import type { TableBalance } from '../../../../lib/nft/vip-rules.ts';
 
-/** Any endpoint of a family. */
 export function makeEndpoint(random: Random, family: Family): Endpoint {
   const port = 1 + random.below(65_535);
   if (family === 'ipv4')

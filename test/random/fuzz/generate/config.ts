@@ -37,7 +37,6 @@ interface ConfigWords {
   readonly args: readonly string[];
 }
 
-/** Some options in each source. */
 export function makeConfigWords(random: Random): ConfigWords {
   const some = () => random.list(4, () => random.pick(optionNames));
   return {

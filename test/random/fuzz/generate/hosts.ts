@@ -40,7 +40,6 @@ interface OddHost {
   readonly health: ReadonlyMap<string, Health>;
 }
 
-/** Any such host. */
 export function makeOddHost(random: Random): OddHost {
   const save = () => (random.chance(60) ? mutateText(random, saves) : printTables(makeTables(random)));
   const states = ['ready', 'dead', 'draining', 'warming'] as const;

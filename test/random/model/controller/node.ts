@@ -98,19 +98,18 @@ export class SimulatedNode {
     this.#list();
     const { api, nowMs, foreignHosts } = this.#around;
     const addresses = [...this.#table.keys()].map((name) => parseObjectName(name)?.text ?? '');
+    const [virtualips = '0', services = '0', earlyslices = '0'] = followed.map((kind) =>
+      this.#getVersion(kind),
+    );
     const report: NodeReport = {
       node: this.name,
-      programmed: {
-        virtualips: this.#getVersion('VirtualIP'),
-        services: this.#getVersion('Service'),
-        earlyslices: this.#getVersion('EndpointSlice'),
-      },
+      programmed: { virtualips, services, earlyslices },
       announced: this.#announced,
       seats: this.#listSeats(),
       mode: this.mode,
       inUse: addresses.filter((address) => foreignHosts.has(address)),
     };
-    this.#announced = report.programmed.virtualips ?? '0';
+    this.#announced = virtualips;
     if (this.#reportedMode !== this.mode) this.#reportedModeMs = nowMs();
     this.#reportedMode = this.mode;
     const fields = {

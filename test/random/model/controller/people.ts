@@ -49,6 +49,10 @@ const annotationChoices: readonly Record<string, string | null>[] = [
   { 'vipnat.io/addresses': null },
 ];
 
+function ofService(act: (cluster: Cluster, random: Random, key: string) => string | null): Deed {
+  return (cluster, random) => act(cluster, random, random.pick(cluster.habits.serviceKeys));
+}
+
 export const deeds: Readonly<Record<string, Deed>> = {
   'creates a Service': (cluster, random) => {
     const key = random.pick(cluster.habits.serviceKeys);
@@ -65,54 +69,45 @@ export const deeds: Readonly<Record<string, Deed>> = {
     };
     return done(cluster.api.create('Service', key, { metadata: { annotations }, spec }), key);
   },
-  'deletes a Service': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
-    return done(cluster.api.remove('Service', key), key);
-  },
-  'makes a Service anew': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  'deletes a Service': ofService(({ api }, _, key) => done(api.remove('Service', key), key)),
+  'makes a Service anew': ofService((cluster, _, key) => {
     const service = cluster.api.list('Service').get(key);
     // Whoever deletes and creates waits for the finalizer, and no longer.
     if (service === undefined || cluster.api.remove('Service', key) !== 200) return null;
     const { metadata, spec = {} } = service;
     cluster.api.create('Service', key, { metadata: { annotations: metadata.annotations }, spec });
     return key;
-  },
-  'changes the type': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  }),
+  'changes the type': ofService((cluster, _, key) => {
     const service = cluster.api.list('Service').get(key);
     const spec = service?.spec?.['type'] === 'LoadBalancer' ? { type: 'ClusterIP' } : ourClass;
     return done(cluster.api.patch('Service', key, { spec }), `${key}: ${spec.type}`);
-  },
-  'gives a Service to another load balancer': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  }),
+  'gives a Service to another load balancer': ofService((cluster, _, key) => {
     if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'ClusterIP') return null;
     cluster.api.patch('Service', key, { spec: { type: 'LoadBalancer', loadBalancerClass: 'other.io/lb' } });
     const isTaken = cluster.api.list('VirtualIP').has('10.0.9.14');
     const ingress = [{ ip: isTaken ? '198.51.100.7' : '10.0.9.14' }];
     cluster.api.patch('Service', key, { status: { loadBalancer: { ingress } } }, true);
     return key;
-  },
-  'asks for an address': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  }),
+  'asks for an address': ofService((cluster, random, key) => {
     const address = random.pick(requestable);
     const metadata = { annotations: { 'vipnat.io/addresses': address } };
     return done(cluster.api.patch('Service', key, { metadata }), `${key}: ${address}`);
-  },
-  annotates: (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  }),
+  annotates: ofService((cluster, random, key) => {
     const metadata = { annotations: random.pick(annotationChoices) };
     return done(cluster.api.patch('Service', key, { metadata }), `${key}: ${JSON.stringify(metadata)}`);
-  },
-  'changes a Service': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  }),
+  'changes a Service': ofService((cluster, random, key) => {
     const spec = random.pick<Record<string, unknown>>([
       random.pick(familyFields),
       { ports: random.pick(portLists) },
       { externalTrafficPolicy: random.pick(['Cluster', 'Local']) },
     ]);
     return done(cluster.api.patch('Service', key, { spec }), `${key}: ${JSON.stringify(spec)}`);
-  },
+  }),
   'makes a pool': (cluster, random) => {
     const name = random.pick(poolNames);
     const spec = drawPool(random);
@@ -161,21 +156,19 @@ export const deeds: Readonly<Record<string, Deed>> = {
     cluster.api.patch('VirtualIP', name, { metadata: { finalizers: null } });
     return name;
   },
-  'takes back what it gives back': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  'takes back what it gives back': ofService((cluster, random, key) => {
     if (cluster.api.list('Service').get(key)?.spec?.['type'] !== 'LoadBalancer') return null;
     cluster.api.patch('Service', key, { spec: { type: 'ClusterIP' } });
     busy(cluster, cluster.controllers, 1 + random.below(8));
     cluster.api.patch('Service', key, { spec: ourClass });
     return key;
-  },
+  }),
   'rewrites a status each time, or ends that': toggleRewriter,
-  'names an external IP': (cluster, random) => {
-    const key = random.pick(cluster.habits.serviceKeys);
+  'names an external IP': ofService((cluster, random, key) => {
     const externalIPs = random.pick([null, ['10.0.9.13'], ['10.0.9.13', 'fd00::11']]);
     const what = `${key}: ${externalIPs?.join() ?? 'none'}`;
     return done(cluster.api.patch('Service', key, { spec: { externalIPs } }), what);
-  },
+  }),
   'labels a node': (cluster, random) => {
     const { name } = random.pick(cluster.nodes);
     const labels = { [excludedNodeLabel]: random.pick(['', null]), zone: random.pick(['z0', 'z1']) };

@@ -10,7 +10,6 @@ import { done } from '../rollouts/people.ts';
 type Deed = (cluster: Cluster, random: Random) => string | null;
 
 const keys = ['apps/p0', 'apps/p1', 'apps/p2', 'apps/p3', 'infra/p4', 'infra/p5'];
-
 const gateLists = [[gateType], [gateType], [otherGate], [gateType, otherGate], [gateType, foreignGate], []];
 
 /** A pool with addresses of both families, and a Service that selects pods, so that gates have something to wait for. */

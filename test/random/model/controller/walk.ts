@@ -124,16 +124,8 @@ const pass: Act = (cluster, random) => {
 };
 
 /** Nodes are well most of the time. */
-const shakes = [
-  'killed',
-  'started',
-  'started',
-  'started',
-  'reachable',
-  'reachable',
-  'reachable',
-  'mode',
-] as const;
+const [back, near] = ['started', 'reachable'] as const;
+const shakes = ['killed', back, back, back, near, near, near, 'mode'] as const;
 
 const shakeNode: Act = (cluster, random) => {
   const node = random.pick(cluster.nodes);

@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto';
 export interface KernelState {
   readonly id: number;
   readonly kernel: FakeKernel;
-  /** All that a look could read of it. */
   readonly reading: KernelReading;
 }
 

@@ -19,7 +19,6 @@ export function findWrongEnd(world: World): string[] {
   ];
 }
 
-/** All sets of ends that are right. */
 function listAllowed(world: World): string[] {
   const { api, process, saved, kernel } = world;
   const proxied = listProxied(world);

@@ -40,12 +40,10 @@ export interface World {
   readonly health: readonly HealthState[];
   /** What the Kubernetes API lists, or listed when it was last heard; null where this process never heard it. */
   readonly api: { readonly set: EndpointSet; readonly isAnswered: boolean } | null;
-  /** What is in the state file. */
   readonly saved: ReconcileState['endpoints'];
   readonly process: Process;
 }
 
-/** A process that has not looked yet. */
 export function startProcess(memory: ReconcileState = emptyState): Process {
   return { memory, hasLooked: false, todo: [], decided: null, seen: null };
 }

@@ -46,12 +46,10 @@ export class Kubernetes {
     this.#watchNodes();
   }
 
-  /** Whoever has an address now. */
   findAt(address: string): RunningPod | null {
     return [...this.uidToPod.values()].find((pod) => pod.address === address) ?? null;
   }
 
-  /** To be told of each write. */
   note({ kind, key, before, after }: Written): void {
     if (kind === 'Pod') this.#notePod(key, before, after);
     if (kind === 'Service') {

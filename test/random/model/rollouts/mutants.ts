@@ -153,10 +153,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /^the early EndpointSlice/,
   },
   'keeps the pods of a dead node': {
-    wrapNodes: (health) => ({
-      outages: noOutages,
-      watch: health.watch.bind(health),
-    }),
+    wrapNodes: (health) => ({ outages: noOutages, watch: health.watch.bind(health) }),
     favored: ['powers a node off'],
     complaint: /^new connections of .* whose node is off/,
   },

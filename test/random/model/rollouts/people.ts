@@ -10,16 +10,8 @@ const serviceKeys = ['apps/a', 'apps/b', 'infra/a'];
 const podKeys = ['p0', 'p1', 'p2', 'p3', 'p4', 'p5']
   .map((name) => `apps/${name}`)
   .concat('infra/p0', 'infra/p1', 'infra/p2');
-const gateLists = [
-  [gateType],
-  [gateType],
-  [gateType],
-  [otherGate],
-  [gateType, otherGate],
-  [gateType, foreignGate],
-  [],
-  [],
-];
+const usual = [gateType];
+const gateLists = [usual, usual, usual, [otherGate], [gateType, otherGate], [gateType, foreignGate], [], []];
 const apps = ['one', 'one', 'two'];
 const weights = [null, null, null, null, '0', '1', '3', '10'];
 const durations = [null, null, '1s', '5s'];

@@ -38,7 +38,6 @@ export class Traffic {
       kernel.connections = kernel.connections.filter((one) => one.pod !== pod.uid || random.chance(30));
   }
 
-  /** Services that have an address, with it. */
   listServices(): Served[] {
     const { objects } = this.#world.api;
     return [...objects.list('VirtualIP')].flatMap(([vip, { spec }]) =>

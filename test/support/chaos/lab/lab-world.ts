@@ -24,7 +24,6 @@ const ejectionGraceMs = 15_000;
 /** An apiserver that fell four times within a minute has to be good for so long. */
 const flappingMs = 30_000;
 const maxEjections = 3;
-
 const pollMs = 300;
 
 /** What can make /readyz fail everywhere for a while. */
