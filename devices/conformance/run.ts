@@ -168,12 +168,13 @@ interface Place {
 function connectClients(target: ConformanceTarget, signal: AbortSignal): ConformanceTarget {
   const reach = target.actions?.connect;
   if (reach === undefined) return target;
-  const markToPlaces = new Map<string, readonly Place[]>();
-  const change = async (id: BalancerId, places: readonly Place[], call: Promise<Progress>) => {
+  // By marks and identities: what another cluster of the name removes stays.
+  const keyToPlaces = new Map<string, readonly Place[]>();
+  const change = async (key: string, places: readonly Place[], call: Promise<Progress>) => {
     const progress = await call;
     if (progress.result !== 'done') return progress;
-    const former = markToPlaces.get(formatMark(id)) ?? [];
-    markToPlaces.set(formatMark(id), places);
+    const former = keyToPlaces.get(key) ?? [];
+    keyToPlaces.set(key, places);
     const gone = former.filter(({ name }) => places.every((place) => place.name !== name));
     const empty = gone.map((place) => ({ ...place, listener: { ...place.listener, members: [] } }));
     for (const place of [...places, ...empty])
@@ -182,14 +183,16 @@ function connectClients(target: ConformanceTarget, signal: AbortSignal): Conform
   };
   return {
     ...target,
-    open: (...words) => {
-      const driver = target.open(...words);
+    open: (cluster, context, identity) => {
+      const driver = target.open(cluster, context, identity);
+      const toKey = (id: BalancerId) => [formatMark(id), identity].join(' ');
       return {
         capabilities: driver.capabilities,
         list: (ofCall) => driver.list(ofCall),
         plan: (wanted, ofCall) => driver.plan(wanted, ofCall),
-        ensure: (wanted, ofCall) => change(wanted.id, listPlaces(wanted), driver.ensure(wanted, ofCall)),
-        remove: (id, ofCall) => change(id, [], driver.remove(id, ofCall)),
+        ensure: (wanted, ofCall) =>
+          change(toKey(wanted.id), listPlaces(wanted), driver.ensure(wanted, ofCall)),
+        remove: (id, ofCall) => change(toKey(id), [], driver.remove(id, ofCall)),
         readState: (ofCall) => driver.readState(ofCall),
       };
     },

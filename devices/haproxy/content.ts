@@ -189,18 +189,20 @@ function readList(text = ''): readonly string[] {
 /** Which cluster reads. */
 type Reader = Pick<DeviceSettings, 'cluster' | 'identity'>;
 
-/** `MARK_IDENTITY_PORT_AFFINITY`; without an identity `MARK_PORT_AFFINITY`, as earlier versions wrote it. */
+/** `MARK_PORT_AFFINITY_IDENTITY`; without an identity it ends before. Each unit's configuration reads the affinity at the seventh place. */
 export function formatOwner({ mark, identity, port, affinityS }: Owner): string {
-  return [mark, identity, port, affinityS].filter((part) => part !== '').join('_');
+  const [, own = mark, written = identity] = /^(vipnat(?:_[^_]+){4})_([\da-f]{8})$/.exec(mark) ?? [];
+  return [own, port, affinityS, written].filter((part) => part !== '').join('_');
 }
 
 function readOwner(text: string, { cluster, identity }: Reader): Owner {
-  const [, whole = text, port = 0, affinityS = 0] = /^(.*)_(\d+)_(\d+)$/.exec(text) ?? [];
+  const [, own = text, port = 0, affinityS = 0, written] =
+    /^(.*?)_(\d+)_(\d+)(?:_([\da-f]{8}))?$/.exec(text) ?? [];
   const listener = { port: Number(port), affinityS: Number(affinityS) };
-  const parsed = parseMark(whole, cluster);
-  if (parsed === null || isOtherCluster(parsed.rest[0], identity))
-    return { mark: whole, identity: '', ...listener };
-  return { mark: formatMark(parsed.id), identity: parsed.rest[0] ?? '', ...listener };
+  const parsed = parseMark(own, cluster);
+  if (parsed === null || isOtherCluster(written, identity))
+    return { mark: [own, written ?? []].flat().join('_'), identity: '', ...listener };
+  return { mark: formatMark(parsed.id), identity: written ?? '', ...listener };
 }
 
 const slotName = new RegExp(`^vipnat_(${methods.join('|')})_\\d+$`);

@@ -13,6 +13,7 @@ afterEach(stopHaproxyWorlds);
 
 test.each([1, 2] as const)('the suite is green with units: %j', async (count) => {
   const world = await HaproxyWorld.start(count);
+  await world.serveSites();
   const results = await runSuite(toTarget(world));
   expect(results.filter(({ outcome }) => outcome === 'failed')).toEqual([]);
   const own = { 1: 'whole-commit failover failover-remove', 2: 'foreign-objects whole-commit drain restart' };

@@ -57,7 +57,13 @@ export class HaproxyWorld {
     const hosts = [1, 2].slice(0, count).map((at) => `${block}.${at}`);
     const { ca, tls } = await makeCertificate(hosts);
     const settings: DeviceSettings = {
-      ...{ name: 'edge', cluster: 'prod', units: hosts.map((host) => `${host}:9443`), ca },
+      ...{
+        name: 'edge',
+        cluster: 'prod',
+        identity: '1a2b3c4d',
+        units: hosts.map((host) => `${host}:9443`),
+        ca,
+      },
       credentials: { username: 'vipnat', password: 'a word' },
       options: { ports: '8080-8081,8443', slots: 'rr=24,lc=4,hash=4', management: '127.0.0.0/8', ...options },
     };
@@ -113,10 +119,17 @@ export class HaproxyWorld {
     return answers;
   }
 
-  /** Which member answers a client there: each of them listens from then on. */
-  async reach({ addresses: [address] }: Balancer, { port, members }: Listener): Promise<Reached> {
+  /** All members of IPv4 listen from now on: HAProxy sends nothing to one that did not answer its checks. */
+  async serveSites(): Promise<void> {
+    const { memberIpv4, memberPorts } = this.sites;
+    await this.#serveAll(
+      memberIpv4.flatMap((address) => memberPorts.map((port) => ({ address, port, weight: 1 }))),
+    );
+  }
+
+  /** Which member answers a client there. */
+  async reach({ addresses: [address] }: Balancer, { port }: Listener): Promise<Reached> {
     if (address?.family !== 'ipv4') return undefined;
-    await this.#serveAll(members);
     const { socket, answer } = await this.#connect(address.text, port, `${this.#block}.1`);
     socket.destroy();
     return answer === 'none' ? null : answer;
