@@ -241,9 +241,8 @@ export class LocalClients implements Partial<LoopObserver> {
 
   #noteHeld({ addresses }: LocalRoutes): void {
     const here = new Set(addresses.map(({ address }) => address));
-    for (const vip of this.#settings.vips) {
+    for (const vip of this.#settings.vips)
       if (this.#held?.has(vip.address) === true && !here.has(vip.address)) this.#settled.delete(vip);
-    }
     this.#held = here;
   }
 

@@ -49,9 +49,7 @@ export function createPorts(config: Config, notify: Notify): HostPorts {
     askProxyMode,
     askProxyAbsence: createProxyAbsence(clock),
     api: createOneTimeApi(config, notify),
-    health: {
-      watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
-    },
+    health: { watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)) },
   };
 }
 

@@ -115,9 +115,8 @@ export function explainConfigOption(name: OptionName, topic = ''): Omit<OptionHe
   const choices = listChoices(name);
   const flag = nameFlag(name);
   const { meaning, preset = schema.parse({})[name] } = { ...general, ...elsewhere[topic] };
-  if (choices.length === 0) {
+  if (choices.length === 0)
     return { term: `${flag} ${argument}`, meaning: `${meaning}${formatDefault(preset)}`, choices };
-  }
   const words = choices.map((choice) => (choice === preset ? `${choice} (default)` : choice));
   const value = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
   return { term: `${flag} ${value}`, meaning: `${meaning}: ${words.join(', ')}`, choices };
@@ -357,9 +356,7 @@ export function bySchema<Value>(
     if (given === undefined) return preset;
     const result = safeParse(schema, given);
     if (result.success) return result.data;
-    for (const { message } of result.error.issues) {
-      report(refuseValue(flag, given, message, example));
-    }
+    for (const { message } of result.error.issues) report(refuseValue(flag, given, message, example));
     return preset;
   };
 }

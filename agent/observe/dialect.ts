@@ -34,9 +34,8 @@ export function chooseDialect(evidence: DialectEvidence): Sourced<Dialect> {
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };
   if (isNftProxy && hasNft) return { value: 'nftables', seenIn: 'kube-proxy runs in proxy mode nftables' };
-  if (unshowable !== null && hasNft) {
+  if (unshowable !== null && hasNft)
     return { value: 'nftables', seenIn: `iptables-${iptables.value} cannot show the table ${unshowable}` };
-  }
   return iptables;
 }
 
@@ -93,9 +92,8 @@ function chooseWithoutHint(
   rulesets: readonly Ruleset[],
   { candidates, unread }: IptablesDialectEvidence,
 ): Sourced<IptablesDialect> {
-  if (!candidates.includes('nft') && candidates.includes('legacy')) {
+  if (!candidates.includes('nft') && candidates.includes('legacy'))
     return { value: 'legacy', seenIn: 'this host has no other iptables' };
-  }
   if (unread.includes('nft')) return { value: 'nft', seenIn: 'the default' };
   const legacyLead = countRules(rulesets, 'legacy') - countRules(rulesets, 'nft');
   return legacyLead > 0

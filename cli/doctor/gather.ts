@@ -162,9 +162,8 @@ async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Prom
   const known = promise.then(
     (value): Fact<T> => ({ value }),
     (error: unknown): Fact<T> => {
-      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined) {
+      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined)
         return { unknown: (error as Error).message };
-      }
       throw error;
     },
   );
@@ -177,9 +176,8 @@ type Processes = Awaited<ReturnType<typeof observeProcesses>>;
 async function observeProcesses() {
   const processes = await listProcesses();
   const listeners = await readListeners(processes.map(({ pid }) => pid));
-  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {
+  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace()))
     throw new VipnatError('TOOL_NOT_PERMITTED', "this container does not see the host's processes (hostPID)");
-  }
   const { seats, others } = await partKeepalived(processes);
   return { processes: others, seatProcesses: seats, listeners };
 }

@@ -121,9 +121,8 @@ function findInjectionProblems(injection: string | null): string[] {
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
 function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
   const { kind, directory } = options;
-  if (kind !== 'systemd') {
+  if (kind !== 'systemd')
     return directory === null ? [] : refuse(['--directory'], 'vipnat manifest systemd only');
-  }
   const paths = { '--run-dir': runDir, '--state-dir': stateDir };
   // An empty variable of a script is not the root folder.
   return [
@@ -173,11 +172,7 @@ export interface ManifestRequest extends Pick<
 
 /** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
 export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
-  return formatFlags({
-    image,
-    namespace: namespace !== chooseNamespace(kind) && namespace,
-    leastPrivilege,
-  });
+  return formatFlags({ image, namespace: namespace !== chooseNamespace(kind) && namespace, leastPrivilege });
 }
 
 /** The flags of `services` alone, in the same form. */

@@ -183,9 +183,8 @@ export function describeStart(facts: HostFacts): string[] {
     ];
   const { path, text } = keepalived.value;
   const foreign = config.vips.find((vip) => isHeldWithoutVrrp(vip, facts));
-  if (foreign !== undefined) {
+  if (foreign !== undefined)
     return [`# another host has ${foreign.address} and sends no VRRP here: follow docs/migrate.md`];
-  }
   const start = units.has('keepalived')
     ? ['systemctl enable --now keepalived']
     : [

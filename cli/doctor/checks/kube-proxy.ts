@@ -374,9 +374,7 @@ function findLocal({ health, observation }: HostReading, { family }: Endpoint): 
   return all.find((one) => one.family === family && own(one)) ?? null;
 }
 
-const kubeconfig = z.object({
-  clusters: z.array(z.object({ cluster: z.object({ server: z.string() }) })),
-});
+const kubeconfig = z.object({ clusters: z.array(z.object({ cluster: z.object({ server: z.string() }) })) });
 
 /** The first cluster's server, as those files have one only. A URL that a shell could misread is left alone. */
 function readServer(text: string, hosts: string): Server | null {

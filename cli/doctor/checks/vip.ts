@@ -162,9 +162,8 @@ function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
 /** If keepalived is started and does not receive the VIP holder's adverts, it holds the address as well. */
 function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
   const configuration = findValue(keepalived);
-  if (configuration?.text === null) {
+  if (configuration?.text === null)
     return [`# this host has no ${configuration.path}. On each control-plane node: vipnat doctor ${flags}`];
-  }
   if (!units.has('keepalived')) {
     return [
       '# this host has no keepalived unit. Read the log of its pod, or docs/install.md for how to run keepalived',
