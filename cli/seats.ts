@@ -225,9 +225,7 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
 
 /** The word of a node that lost its power lasts as long as its Lease: another node that has taken the seat says so now. */
 function chooseSeatHolders(candidates: readonly LeaseReport[]): readonly LeaseReport[] {
-  const fresh = candidates.filter(
-    ({ msSinceRenewal }) => msSinceRenewal !== null && msSinceRenewal <= freshMs,
-  );
+  const fresh = candidates.filter(({ msSinceRenewal: ms }) => ms !== null && ms <= freshMs);
   return fresh.length === 0 ? candidates : fresh;
 }
 

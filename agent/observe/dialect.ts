@@ -82,7 +82,9 @@ export function chooseIptablesDialect(
   }
   if (entryRule !== null) return { value: entryRule, seenIn: "it has kube-proxy's rules" };
   for (const hint of dialectHints) {
-    const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
+    const dialect = iptablesDialects.find((candidate) =>
+      rulesets.some((ruleset) => ruleset.dialect === candidate && ruleset.tables.get('mangle')?.has(hint)),
+    );
     if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };
   }
   return chooseWithoutHint(rulesets, evidence);
@@ -99,10 +101,6 @@ function chooseWithoutHint(
   return legacyLead > 0
     ? { value: 'legacy', seenIn: `it has ${legacyLead} more rules than nft` }
     : { value: 'nft', seenIn: 'the default' };
-}
-
-function hasChain(rulesets: readonly Ruleset[], dialect: IptablesDialect, chain: string): boolean {
-  return rulesets.some((ruleset) => ruleset.dialect === dialect && ruleset.tables.get('mangle')?.has(chain));
 }
 
 /** vipnat's own do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
@@ -146,8 +144,5 @@ export function findUnshowable(
 export function listNeeded({ dialect, proxyMode, isModeByRules }: Choice): string[] {
   const written = dialect === 'nftables' ? ['vipnat'] : writtenTables;
   const isProxyNeeded = proxyMode === 'nftables' || isModeByRules;
-  return [
-    ...written.map((table) => `${dialect} ${table}`),
-    ...(isProxyNeeded ? ['nftables kube-proxy'] : []),
-  ];
+  return [...written.map((one) => `${dialect} ${one}`), ...(isProxyNeeded ? ['nftables kube-proxy'] : [])];
 }

@@ -109,10 +109,7 @@ export type AskProxyAbsence = (mode: string | null) => Promise<boolean>;
  * was seen, it has to be missed for a minute. kube-proxy may listen elsewhere: an agent that also sees no processes of its host takes it to be
  * gone then.
  */
-export function createProxyAbsence(
-  clock: Clock,
-  isSeen: () => Promise<boolean> = isProxySeen,
-): AskProxyAbsence {
+export function createProxyAbsence(clock: Clock, isSeen = isProxySeen): AskProxyAbsence {
   let wasSeen = false;
   let missedSince: number | null = null;
   return async (mode) => {

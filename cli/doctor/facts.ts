@@ -316,11 +316,8 @@ export function checkEach<T>(
 }
 
 /** What these have of findings about the host as a whole, where there is always something to look at. */
-export function checkHost<T>(
-  subjects: readonly T[],
-  find: (subject: T) => Finding | readonly Finding[],
-): Verdict {
-  return { findings: subjects.flatMap(find), gaps: [] };
+export function checkHost<T>(all: readonly T[], find: (one: T) => Finding | readonly Finding[]): Verdict {
+  return { findings: all.flatMap(find), gaps: [] };
 }
 
 type Values<T extends readonly Fact<unknown>[]> = {

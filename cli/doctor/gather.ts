@@ -121,9 +121,7 @@ async function waitForAll<T extends object>(promises: {
   readonly [Name in keyof T]: Promise<T[Name]>;
 }): Promise<T> {
   const all = Object.entries<Promise<unknown>>(promises);
-  return Object.fromEntries(
-    await Promise.all(all.map(async ([name, promise]) => [name, await promise])),
-  ) as T;
+  return Object.fromEntries(await Promise.all(all.map(async ([name, one]) => [name, await one]))) as T;
 }
 
 /** Files, which in a container are seen in part. */

@@ -101,9 +101,7 @@ export const kubeProxyChecks: Checks = {
       const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
       return checkEach(observation.rulesets, noIptables, (ruleset) => {
         const { dialect, family } = ruleset;
-        const others = observation.rulesets.filter(
-          (other) => other.family === family && other.dialect === used,
-        );
+        const others = observation.rulesets.filter((one) => one.family === family && one.dialect === used);
         if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
         const tool = toolName(family, dialect);
         return {

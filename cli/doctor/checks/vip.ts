@@ -116,9 +116,7 @@ export const virtualIpChecks: Checks = {
           const vipHolder = vipHolders.get(vip.address);
           if (vipHolder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
           const isHere = local.has(vip.address);
-          const isMember = seen.some(
-            (advert) => advertises(advert, vip.address) && !local.has(advert.source),
-          );
+          const isMember = seen.some((one) => advertises(one, vip.address) && !local.has(one.source));
           if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return null;
           return describeForeignVipHolder(vip, vipHolder, isHere);
         });
