@@ -342,8 +342,7 @@ export function list<Value = readonly string[]>(
 /** The same flags, for some kinds of a command only, which the prefix of their meanings may say. */
 export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags: Flags, prefix = ''): Flags {
   const limit = (flag: Flag) => ({ ...flag, kinds, meaning: `${prefix}${flag.meaning}` });
-  const entries = Object.entries(flags).map(([name, flag]) => [name, limit(flag)]);
-  return Object.fromEntries(entries) as Flags;
+  return Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, limit(flag)])) as Flags;
 }
 
 /** Reads a text by a schema; `preset` where there is none. */
@@ -402,8 +401,7 @@ export const systemNamespace = text(
 
 /** `--namespace` of a program of Services; the meaning says what is in it. */
 export function namespaceFlag(meaning: string): Flag<string> {
-  const read = (given = servicesNamespace) => given;
-  return text('NAME', `${meaning} (default: ${servicesNamespace})`, read);
+  return text('NAME', `${meaning} (default: ${servicesNamespace})`, (given = servicesNamespace) => given);
 }
 
 /** What is no name of a namespace (RFC 1123, a label). */

@@ -100,11 +100,8 @@ function layOutMarked(indent: string, line: string, mark: string, screen: Screen
   const blank = ' '.repeat(mark.length + 1);
   if (line.startsWith(blank)) return layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
   if (!line.startsWith(`${mark} `)) return layOutText(indent, line, screen);
-  const [first = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
-  return [
-    `${indent}${paint(mark, 'doubtful', screen)} ${first.slice(indent.length + blank.length)}`,
-    ...more,
-  ];
+  const [head = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  return [`${indent}${paint(mark, 'doubtful', screen)} ${head.slice(indent.length + blank.length)}`, ...more];
 }
 
 function formatWarnings(findings: CheckFindings, screen: Screen): string[] {

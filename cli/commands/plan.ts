@@ -65,8 +65,7 @@ const format: Flag<(typeof formats)[number]> = {
       else if (all['json'] === true) {
         report('--json and --format exclude each other: each says how to print the plan. Leave one out');
       } else {
-        const example = findNearest(given, formats) ?? 'restore';
-        return readChoice(given, formats, example, reading) ?? 'commands';
+        return readChoice(given, formats, findNearest(given, formats) ?? 'restore', reading) ?? 'commands';
       }
       return 'commands';
     },

@@ -51,8 +51,7 @@ export function isSurelyFree(vip: Endpoint, facts: HostFacts): boolean {
 function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: HostFacts): boolean {
   const local = findValue(assessment)?.observation.addresses ?? [];
   const isOwn = (source: string) => local.some((own) => own.address === source);
-  const seen = findValue(adverts) ?? [];
-  return seen.some((advert) => advertises(advert, address) && !isOwn(advert.source));
+  return (findValue(adverts) ?? []).some((advert) => advertises(advert, address) && !isOwn(advert.source));
 }
 
 function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }: HostFacts): boolean {

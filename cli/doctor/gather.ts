@@ -227,8 +227,7 @@ async function findLinkHolders({ config, clock }: GatherNeeds, { observation }: 
   const questions = config.vips
     .flatMap((vip) => toQuestion(vip, observation.addresses))
     .map((question) => ({ ...question, device: own.toAsked(question.device) }));
-  const found = await Promise.all(questions.map((question) => ask(question, own, clock)));
-  return new Map(found.flat());
+  return new Map((await Promise.all(questions.map((question) => ask(question, own, clock)))).flat());
 }
 
 /** Where the address is, or whose network it is in. */
@@ -281,8 +280,7 @@ function toVipHolder(found: Neighbour, table: readonly Neighbour[], own: OwnLink
 
 /** Reads the files of filePaths. One that this container may only not see is unknown. */
 async function readFiles(mayHide: PathView): Promise<HostFacts['files']> {
-  const paths = Object.values(filePaths);
-  const all = paths.map(async (path) => [path, await readText(path, mayHide)] as const);
+  const all = Object.values(filePaths).map(async (path) => [path, await readText(path, mayHide)] as const);
   return new Map(await Promise.all(all));
 }
 

@@ -179,8 +179,7 @@ export const kubeProxyChecks: Checks = {
       const value = sysctls.get(sysctlNames.ipvsConntrack);
       if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
       if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
-      const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
-      if (!isUsed || value !== '0') return null;
+      if (value !== '0' || !decisions.some(({ mode }) => mode === 'cluster-ip')) return null;
       return {
         title: `${sysctlNames.ipvsConntrack} is 0`,
         why: 'Connections through kube-proxy’s virtual server get no answer.',
