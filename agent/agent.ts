@@ -182,10 +182,7 @@ export class Agent {
 
   /** What the Kubernetes API has said, and what kube-proxy had then. */
   get apiReport(): ApiSnapshot {
-    return {
-      view: this.#api.view,
-      proxyOnly: this.#lastSync.assessment?.memory.proxyOnly ?? {},
-    };
+    return { view: this.#api.view, proxyOnly: this.#lastSync.assessment?.memory.proxyOnly ?? {} };
   }
 
   /** Begins to sync, and to probe what syncs find. Not to be called twice. */

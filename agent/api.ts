@@ -318,12 +318,13 @@ export class WatchedApi implements ClusterApi {
   #service: Service | null = null;
   #isStarted = false;
   #isCurrent = true;
-  #following: Following;
-  #view: ApiView | null = null;
+  following: Following;
+  /** What it has said so far. */
+  view: ApiView | null = null;
 
   constructor(options: WatchedApiOptions) {
     this.#options = options;
-    this.#following = { isFollowed: false, since: options.clock.now() };
+    this.following = { isFollowed: false, since: options.clock.now() };
     this.#followers = [
       this.#follow(endpointSlices, (objects) => {
         this.#slices = objects;
@@ -334,21 +335,12 @@ export class WatchedApi implements ClusterApi {
     ];
   }
 
-  /** What it has said so far. */
-  get view(): ApiView | null {
-    return this.#view;
-  }
-
-  get following(): Following {
-    return this.#following;
-  }
-
   getView(known: KnownApiservers): ApiView | null {
     const hasOthers = this.#options.route.setServers(known);
     if (!this.#isStarted) for (const follower of this.#followers) follower.start();
     else if (hasOthers) for (const follower of this.#followers) follower.wake();
     this.#isStarted = true;
-    return this.#view;
+    return this.view;
   }
 
   /** Called with whom this node's probes find down, as text, when that changes: others are followed, if any. */
@@ -386,7 +378,7 @@ export class WatchedApi implements ClusterApi {
     }
     this.#followed.delete(kind);
     this.#setFollowed(false);
-    this.#options.report.lost(problem, this.#view !== null);
+    this.#options.report.lost(problem, this.view !== null);
     this.#setCurrent(false);
   }
 
@@ -402,26 +394,26 @@ export class WatchedApi implements ClusterApi {
     const isServiceKnown = this.#followed.has(services.kind) || this.#refusal !== null;
     if (this.#connection === null || !this.#followed.has(endpointSlices.kind) || !isServiceKnown) return;
     this.#options.report.serviceRefused(this.#refusal);
-    if (this.#following.isFollowed) return;
+    if (this.following.isFollowed) return;
     this.#setFollowed(true);
     this.#options.report.followed(this.#connection);
     this.#setCurrent(true);
   }
 
   #setFollowed(isFollowed: boolean): void {
-    if (this.#following.isFollowed === isFollowed) return;
-    this.#following = { isFollowed, since: this.#options.clock.now() };
+    if (this.following.isFollowed === isFollowed) return;
+    this.following = { isFollowed, since: this.#options.clock.now() };
   }
 
   #setCurrent(isCurrent: boolean): void {
     this.#isCurrent = isCurrent;
-    if (this.#view !== null) this.#update();
+    if (this.view !== null) this.#update();
   }
 
   #update(): void {
-    const before = JSON.stringify(this.#view);
-    this.#view = toApiView(this.#slices, this.#service, this.#isCurrent);
-    if (JSON.stringify(this.#view) !== before) this.#options.onChange();
+    const before = JSON.stringify(this.view);
+    this.view = toApiView(this.#slices, this.#service, this.#isCurrent);
+    if (JSON.stringify(this.view) !== before) this.#options.onChange();
   }
 }
 

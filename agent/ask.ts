@@ -167,9 +167,8 @@ export async function readDiagnosticConfig(
 ): Promise<DiagnosticReading> {
   const answer = await ask();
   const agent = answer.kind === 'details' ? readAgentSettings(answer.options) : null;
-  if (answer.kind !== 'details' || agent === null) {
+  if (answer.kind !== 'details' || agent === null)
     return { reading: await readConfig(sources), notes: [], reason: reasons[answer.kind] };
-  }
   const nothing = { flags: {}, environment: {}, file: undefined };
   const [narrow, theirs, defaults] = await Promise.all([
     readConfig({ ...sources, agent }),

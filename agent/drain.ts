@@ -238,9 +238,8 @@ export async function drainHost(
   const store = createDrainStore(stateDir);
   const { location } = store;
   const [state, health] = await Promise.all([askAgentDrain(), askAgentHealth()]);
-  if (state === null || health === null) {
+  if (state === null || health === null)
     throw refuse('no agent that can drain runs on this host. Start it first: the agent keeps the drain');
-  }
   const { local: ports, others } = splitHealth(health);
   if (state.since === null && !force && others.length === 0) {
     throw refuse(

@@ -24,12 +24,8 @@ import {
 } from '../lib/iptables/vip-rules.ts';
 
 /** The candidates of each VIP of the configuration, in its order: VIPs of one family have the same. Pure. */
-export function findCandidates(
-  observation: Observation,
-  memory: ServiceState,
-  config: Config,
-): VipCandidates[] {
-  const input = { observation, memory, config };
+export function findCandidates(seen: Observation, memory: ServiceState, config: Config): VipCandidates[] {
+  const input = { observation: seen, memory, config };
   const ofFamily = new Map<Family, Candidates>();
   return config.vips.map((vip) => {
     // Reading back the rules of 200 VIPs once for each of them takes seconds.
@@ -98,13 +94,11 @@ export function rememberAffinity(
   vips: readonly Endpoint[],
   { api, affinity }: ServiceState,
 ): ServiceState['affinity'] {
+  const { views, proxyMode } = observation;
   return mapFamilies((family) => {
     // Only a Service that the API reported has ClusterIPs.
     if (api !== null && Object.keys(api.clusterIps).length > 0) return api.affinitySeconds;
-    const { backends, affinitySeconds } = findProxyPart(
-      observation.views[family],
-      observation.proxyMode.value,
-    );
+    const { backends, affinitySeconds } = findProxyPart(views[family], proxyMode.value);
     if (backends !== null) return affinitySeconds;
     return affinity[family] ?? findWrittenAffinity(family, observation, vips);
   });
@@ -241,9 +235,7 @@ export function rememberPrevious(
   after: readonly Endpoint[],
 ): readonly Endpoint[] {
   const named = new Set(after.map(formatEndpoint));
-  const kept = new Map(
-    [...before, ...previousEndpoints].map((endpoint) => [formatEndpoint(endpoint), endpoint]),
-  );
+  const kept = new Map([...before, ...previousEndpoints].map((one) => [formatEndpoint(one), one]));
   return [...kept].flatMap(([text, endpoint]) => (named.has(text) ? [] : [endpoint])).slice(0, maxPrevious);
 }
 

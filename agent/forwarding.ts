@@ -23,9 +23,7 @@ export async function switchOnForwarding(
 ): Promise<ReconcileState | null> {
   if (sysctls === 'check') return null;
   const unforwardable = new Set<Family>();
-  for (const one of missing) {
-    if (!(await switchOn(ports, one))) unforwardable.add(one.family);
-  }
+  for (const one of missing) if (!(await switchOn(ports, one))) unforwardable.add(one.family);
   const isAllOff = unforwardable.size === missing.length;
   const isKnown = families.every((family) => unforwardable.has(family) === memory.unforwardable.has(family));
   return isAllOff && isKnown ? null : { ...memory, unforwardable };

@@ -156,16 +156,12 @@ export class LocalClients implements Partial<LoopObserver> {
   #work: Promise<void> | null = null;
   #isAsked = false;
   #isStopped = false;
-  #sources: ReadonlyMap<string, string> = new Map();
+  /** By VIP address: the source of this host's own connections to it, as last read. Empty where that failed. */
+  sources: ReadonlyMap<string, string> = new Map();
 
   constructor(ports: LocalClientPorts, settings: RouteSettings) {
     this.#ports = ports;
     this.#settings = settings;
-  }
-
-  /** By VIP address: the source of this host's own connections to it, as last read. Empty where that failed. */
-  get sources(): ReadonlyMap<string, string> {
-    return this.#sources;
   }
 
   triggered(trigger: Trigger): void {
@@ -231,19 +227,18 @@ export class LocalClients implements Partial<LoopObserver> {
   async #read(): Promise<LocalRoutes> {
     try {
       const seen = await this.#ports.kernel.readLocalRoutes();
-      this.#sources = findSources(seen, this.#settings.vips);
+      this.sources = findSources(seen, this.#settings.vips);
       return seen;
     } catch (error) {
-      this.#sources = new Map();
+      this.sources = new Map();
       throw error;
     }
   }
 
   #noteHeld({ addresses }: LocalRoutes): void {
     const here = new Set(addresses.map(({ address }) => address));
-    for (const vip of this.#settings.vips) {
+    for (const vip of this.#settings.vips)
       if (this.#held?.has(vip.address) === true && !here.has(vip.address)) this.#settled.delete(vip);
-    }
     this.#held = here;
   }
 

@@ -171,9 +171,8 @@ function createServer(
 /** The source that follows the Kubernetes API, and who writes events there; where there are no credentials neither does anything. */
 function connectApi(config: Config, logger: Logger, meter: Meter) {
   const route = findRoute(config);
-  if (route === null) {
+  if (route === null)
     return { followApi: () => noApi, events: noEvents, stopEvents: () => Promise.resolve() };
-  }
   const common = { route, clock: systemClock, random: systemRandom };
   const report = new ApiLog(logger, systemClock, meter);
   const events = new EventWriter({ ...common, logger, node: nameNode(config) });

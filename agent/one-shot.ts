@@ -49,9 +49,7 @@ export function createPorts(config: Config, notify: Notify): HostPorts {
     askProxyMode,
     askProxyAbsence: createProxyAbsence(clock),
     api: createOneTimeApi(config, notify),
-    health: {
-      watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)),
-    },
+    health: { watch: async (watched) => (await askAgentHealth()) ?? (await probeOnce(options, watched)) },
   };
 }
 
@@ -235,9 +233,7 @@ export async function removeDrain(stateDir: string, dryRun: boolean): Promise<Dr
 }
 
 /** Targets of iptables for which the kernel tracks and translates connections; the names are iptables-extensions(8)'s. */
-const translations: ReadonlySet<string | null> = new Set([
-  ...['DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP'],
-]);
+const translations = new Set<string | null>(['DNAT', 'SNAT', 'MASQUERADE', 'REDIRECT', 'NETMAP']);
 
 /**
  * The virtual IPs whose open connections the kernel forgets when their rules go, because nothing that stays translates

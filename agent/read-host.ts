@@ -353,10 +353,7 @@ function toBalances(
   return decisions.map((decision, index) => {
     const listed = candidates[index]?.candidates.value ?? [];
     const known = { decision, candidates: listed, installed: installed[decision.vip.family] };
-    return {
-      ...toBalance(decision, observation, config),
-      apiservers: listAnswerers(known, open, config),
-    };
+    return { ...toBalance(decision, observation, config), apiservers: listAnswerers(known, open, config) };
   });
 }
 

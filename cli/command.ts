@@ -115,9 +115,8 @@ export function explainConfigOption(name: OptionName, topic = ''): Omit<OptionHe
   const choices = listChoices(name);
   const flag = nameFlag(name);
   const { meaning, preset = schema.parse({})[name] } = { ...general, ...elsewhere[topic] };
-  if (choices.length === 0) {
+  if (choices.length === 0)
     return { term: `${flag} ${argument}`, meaning: `${meaning}${formatDefault(preset)}`, choices };
-  }
   const words = choices.map((choice) => (choice === preset ? `${choice} (default)` : choice));
   const value = flag.slice(flag.lastIndexOf('-') + 1).toUpperCase();
   return { term: `${flag} ${value}`, meaning: `${meaning}: ${words.join(', ')}`, choices };
@@ -343,8 +342,7 @@ export function list<Value = readonly string[]>(
 /** The same flags, for some kinds of a command only, which the prefix of their meanings may say. */
 export function forKinds<Flags extends FlagSet>(kinds: readonly string[], flags: Flags, prefix = ''): Flags {
   const limit = (flag: Flag) => ({ ...flag, kinds, meaning: `${prefix}${flag.meaning}` });
-  const entries = Object.entries(flags).map(([name, flag]) => [name, limit(flag)]);
-  return Object.fromEntries(entries) as Flags;
+  return Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, limit(flag)])) as Flags;
 }
 
 /** Reads a text by a schema; `preset` where there is none. */
@@ -357,9 +355,7 @@ export function bySchema<Value>(
     if (given === undefined) return preset;
     const result = safeParse(schema, given);
     if (result.success) return result.data;
-    for (const { message } of result.error.issues) {
-      report(refuseValue(flag, given, message, example));
-    }
+    for (const { message } of result.error.issues) report(refuseValue(flag, given, message, example));
     return preset;
   };
 }
@@ -405,8 +401,7 @@ export const systemNamespace = text(
 
 /** `--namespace` of a program of Services; the meaning says what is in it. */
 export function namespaceFlag(meaning: string): Flag<string> {
-  const read = (given = servicesNamespace) => given;
-  return text('NAME', `${meaning} (default: ${servicesNamespace})`, read);
+  return text('NAME', `${meaning} (default: ${servicesNamespace})`, (given = servicesNamespace) => given);
 }
 
 /** What is no name of a namespace (RFC 1123, a label). */

@@ -125,9 +125,7 @@ interface Surroundings {
  */
 function chooseInterface(vip: Address, { addresses, masters }: Surroundings) {
   const around = listDevices(addresses.filter((local) => isInSubnet(vip.text, local)));
-  const towards = listDevices(
-    addresses.filter((local) => masters.some((master) => isInSubnet(master, local))),
-  );
+  const towards = listDevices(addresses.filter((one) => masters.some((master) => isInSubnet(master, one))));
   const candidates = around.length > 0 ? around : towards;
   const [device = 'eth0', ...others] = candidates;
   if (candidates.length === 1) return { device };

@@ -62,9 +62,8 @@ function readTerminal(): Terminal {
 
 /** The kernel keeps signals from a container's first process that has no handler for them. */
 function endOnSignals(): void {
-  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+  for (const name of ['SIGTERM', 'SIGINT'] as const)
     process.on(name, () => process.exit(128 + constants.signals[name]));
-  }
 }
 
 interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout' | 'stderr'> {
@@ -277,9 +276,8 @@ function createProgram(version: string, width: number): Command {
 
 function addRows(program: Command): void {
   for (const [heading, summaries] of Object.entries(headingToSummaries)) {
-    for (const [name, summary] of Object.entries(summaries)) {
+    for (const [name, summary] of Object.entries(summaries))
       program.command(name).helpGroup(heading).summary(summary);
-    }
   }
 }
 
@@ -374,9 +372,8 @@ const outputFlags = new Set<string | undefined>(['-o', '--output']);
 function refuseFirstWord(word = ''): string | null {
   if (['--help', '-h', '--version', '-v', ...commandNames].includes(word)) return null;
   const [flag = ''] = word.split('=');
-  if (['--config', ...optionNames.map(nameFlag)].includes(flag)) {
+  if (['--config', ...optionNames.map(nameFlag)].includes(flag))
     return `${flag} comes after the command. Example: vipnat plan ${flag} …`;
-  }
   if (word.startsWith('-')) return `${quoteText(word)} is not an option. See vipnat --help`;
   if (word === 'get' || word === 'describe')
     return `${word} is not a command. To look: vipnat status, vipnat services, vipnat seats`;

@@ -89,9 +89,8 @@ export async function drainNode(options: MoveOptions, node: string): Promise<voi
   const { api, print } = options;
   const { drained, seats: known } = await findNode(api, node);
   const given = known.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
-  for (const pool of drained.keys()) {
+  for (const pool of drained.keys())
     await api.drain(pool, (before) => [...before.filter((one) => one.node !== node), { node, seat: null }]);
-  }
   await waitFor(options, ({ seats }) => {
     const held = seats.filter(({ seatHolders }) => seatHolders.includes(node)).map(({ seat }) => seat);
     if (held.length > 0) return `${node} still holds ${held.join(', ')}`;
@@ -121,9 +120,8 @@ async function findNode(api: SeatsApi, node: string): Promise<SeatsView> {
 /** Lets a node hold seats again. It takes none from other nodes: see rebalanceSeats. Rejects with NODE_NOT_FOUND as drainNode. */
 export async function undrainNode({ api, print }: MoveOptions, node: string): Promise<void> {
   const { drained } = await findNode(api, node);
-  for (const pool of drained.keys()) {
+  for (const pool of drained.keys())
     await api.drain(pool, (before) => before.filter((one) => one.node !== node));
-  }
   print(`${node} may hold seats again. To move seats to the nodes that come first: vipnat seats rebalance`);
 }
 
@@ -227,9 +225,7 @@ export function viewSeats({ pools, virtualIps, leases }: SeatObjects, nowMs: num
 
 /** The word of a node that lost its power lasts as long as its Lease: another node that has taken the seat says so now. */
 function chooseSeatHolders(candidates: readonly LeaseReport[]): readonly LeaseReport[] {
-  const fresh = candidates.filter(
-    ({ msSinceRenewal }) => msSinceRenewal !== null && msSinceRenewal <= freshMs,
-  );
+  const fresh = candidates.filter(({ msSinceRenewal: ms }) => ms !== null && ms <= freshMs);
   return fresh.length === 0 ? candidates : fresh;
 }
 

@@ -89,9 +89,7 @@ export const gateKinds: readonly Kind[] = [earlySliceKind, pod];
 export const kinds: readonly Kind[] = [...serviceKinds, ...gateKinds];
 
 /** What only gates need: Services do not wait for it. */
-const ofGates = new Set(
-  listSources(gateKinds).filter((source) => !listSources(serviceKinds).includes(source)),
-);
+const ofGates = new Set(listSources(gateKinds).filter((one) => !listSources(serviceKinds).includes(one)));
 
 function listSources(kinds: readonly Kind[]): string[] {
   return kinds.flatMap(({ watches }) => watches.map(({ source }) => source));

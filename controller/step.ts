@@ -117,12 +117,7 @@ export class RepeatedWrites {
 }
 
 /** Fields that differ each time. */
-const volatile: ReadonlySet<string> = new Set([
-  'resourceVersion',
-  'lastTransitionTime',
-  'releasedAt',
-  'renewal',
-]);
+const volatile = new Set(['resourceVersion', 'lastTransitionTime', 'releasedAt', 'renewal']);
 const news: ReadonlySet<string> = new Set([...volatile, 'message']);
 
 /** A number for what a write says, without some fields: texts of thousands of Services would take memory. */
@@ -158,14 +153,9 @@ const kindToPath: Readonly<Record<WrittenKind, (namespace: string) => string>> =
 };
 
 /** Of an object: its metadata, with `metadata` as a merge patch, and other fields. */
-export function patchMetadata(
-  kind: WrittenKind,
-  object: Written,
-  metadata: Fields,
-  fields: Fields = {},
-): Write {
-  const body = { metadata: { ...metadata, resourceVersion: object.metadata.resourceVersion }, ...fields };
-  return { ...toTarget(kind, object.metadata), method: 'PATCH', body };
+export function patchMetadata(kind: WrittenKind, known: Written, metadata: Fields, more: Fields = {}): Write {
+  const body = { metadata: { ...metadata, resourceVersion: known.metadata.resourceVersion }, ...more };
+  return { ...toTarget(kind, known.metadata), method: 'PATCH', body };
 }
 
 /** Of an object: its status. */

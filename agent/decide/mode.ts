@@ -245,9 +245,8 @@ interface Refusal {
 /** By kube-proxy's path: while its backends are the usable ones, or whatever they are where that is asked for. Pure. */
 function followPath(facts: VipFacts, mode: BalancingMode, path: ProxyPath | null): Choice | Refusal {
   if (facts.mode === mode) return force(mode, path);
-  if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null) {
+  if (path === null || facts.usable.value.length === 0 || findObstacle(facts) !== null)
     return { refusal: 'kube-proxy has no rules that lead to the usable apiservers' };
-  }
   return { reason: nameSource(facts, describePath(path)), clusterIp: path.clusterIp };
 }
 
@@ -263,9 +262,8 @@ function goDirect(facts: VipFacts): Choice | Refusal {
 
 /** A forced mode is that mode or passthrough. */
 function force(mode: BalancingMode, path: ProxyPath | null): Choice | Refusal {
-  if (path === null || path.backends.length === 0) {
+  if (path === null || path.backends.length === 0)
     return { refusal: `--mode ${mode} is set, but kube-proxy has no active rules for it` };
-  }
   const { loop = null, clusterIp, backends } = path;
   if (loop !== null) {
     const where = `${formatEndpoint(loop)}, the address of a virtual IP`;
@@ -300,9 +298,7 @@ function findObstacle(facts: VipFacts): Obstacle | null {
     return bypass(`no apiserver answers this node's probes, so all ${value.length} stay in use (${seenIn})`);
   if (proxyMode.value !== 'iptables' && proxyMode.value !== 'ipvs')
     return avoid(describeOtherMode(proxyMode));
-  if (unwanted !== null) {
-    return avoid(`kube-proxy wants to delete its chain (${unwanted.seenIn})`);
-  }
+  if (unwanted !== null) return avoid(`kube-proxy wants to delete its chain (${unwanted.seenIn})`);
   const path = findPath(facts);
   if (path === null) return avoid(describeMissingPath(facts));
   if (!areSameEndpoints(path.backends, usable.value)) return bypass(describeDisagreement(path, usable));

@@ -46,9 +46,8 @@ export function plan(
 export function planRemoval(seen: readonly (Ruleset | NftRuleset)[], vips: readonly Endpoint[]): Plan {
   const tables = seen.flatMap((ruleset): TablePlan[] => {
     const { family } = ruleset;
-    if (ruleset.dialect === 'nftables') {
+    if (ruleset.dialect === 'nftables')
       return [{ family, dialect: 'nftables', table: ownTable, ...removeVipsFromNft(ruleset, vips) }];
-    }
     const { dialect } = ruleset;
     // What cannot be read still sends connections.
     const isLast =

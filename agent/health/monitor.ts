@@ -311,10 +311,7 @@ export class HealthMonitor {
     this.#all = [
       ...known.map((one) => ({ ...one, ...toWhose(one.endpoint) })),
       ...added.map((endpoint) => ({
-        ...initialize(endpoint, see(endpoint, watched, this.#all, known), {
-          now,
-          ...toWhose(endpoint),
-        }),
+        ...initialize(endpoint, see(endpoint, watched, this.#all, known), { now, ...toWhose(endpoint) }),
         staleAt: this.#losses.of(endpoint),
       })),
     ];

@@ -154,9 +154,8 @@ function chooseFallback(
   const [best] = chosen;
   const [first] = fallbackEndpoints;
   if (first === undefined || best === undefined) return fallbackEndpoints;
-  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnresponsive === true)) {
+  if (chosen.every((endpoint) => health.get(formatEndpoint(endpoint))?.isUnresponsive === true))
     return others.filter((one) => isSame(one, own) && ['ready', 'warming'].includes(stateOf(one, health)));
-  }
   return stateOf(best, health) === 'draining' && stateOf(first, health) === 'ready' ? fallbackEndpoints : [];
 }
 

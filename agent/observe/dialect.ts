@@ -34,9 +34,8 @@ export function chooseDialect(evidence: DialectEvidence): Sourced<Dialect> {
   if (configured !== 'auto') return iptables;
   if (!hasIptables) return { value: 'nftables', seenIn: 'no iptables is installed' };
   if (isNftProxy && hasNft) return { value: 'nftables', seenIn: 'kube-proxy runs in proxy mode nftables' };
-  if (unshowable !== null && hasNft) {
+  if (unshowable !== null && hasNft)
     return { value: 'nftables', seenIn: `iptables-${iptables.value} cannot show the table ${unshowable}` };
-  }
   return iptables;
 }
 
@@ -83,7 +82,9 @@ export function chooseIptablesDialect(
   }
   if (entryRule !== null) return { value: entryRule, seenIn: "it has kube-proxy's rules" };
   for (const hint of dialectHints) {
-    const dialect = iptablesDialects.find((candidate) => hasChain(rulesets, candidate, hint));
+    const dialect = iptablesDialects.find((candidate) =>
+      rulesets.some((ruleset) => ruleset.dialect === candidate && ruleset.tables.get('mangle')?.has(hint)),
+    );
     if (dialect !== undefined) return { value: dialect, seenIn: `mangle has ${hint}` };
   }
   return chooseWithoutHint(rulesets, evidence);
@@ -93,18 +94,13 @@ function chooseWithoutHint(
   rulesets: readonly Ruleset[],
   { candidates, unread }: IptablesDialectEvidence,
 ): Sourced<IptablesDialect> {
-  if (!candidates.includes('nft') && candidates.includes('legacy')) {
+  if (!candidates.includes('nft') && candidates.includes('legacy'))
     return { value: 'legacy', seenIn: 'this host has no other iptables' };
-  }
   if (unread.includes('nft')) return { value: 'nft', seenIn: 'the default' };
   const legacyLead = countRules(rulesets, 'legacy') - countRules(rulesets, 'nft');
   return legacyLead > 0
     ? { value: 'legacy', seenIn: `it has ${legacyLead} more rules than nft` }
     : { value: 'nft', seenIn: 'the default' };
-}
-
-function hasChain(rulesets: readonly Ruleset[], dialect: IptablesDialect, chain: string): boolean {
-  return rulesets.some((ruleset) => ruleset.dialect === dialect && ruleset.tables.get('mangle')?.has(chain));
 }
 
 /** vipnat's own do not count: they are where an earlier choice put them, and writing them must not change this one (I7). */
@@ -148,8 +144,5 @@ export function findUnshowable(
 export function listNeeded({ dialect, proxyMode, isModeByRules }: Choice): string[] {
   const written = dialect === 'nftables' ? ['vipnat'] : writtenTables;
   const isProxyNeeded = proxyMode === 'nftables' || isModeByRules;
-  return [
-    ...written.map((table) => `${dialect} ${table}`),
-    ...(isProxyNeeded ? ['nftables kube-proxy'] : []),
-  ];
+  return [...written.map((one) => `${dialect} ${one}`), ...(isProxyNeeded ? ['nftables kube-proxy'] : [])];
 }

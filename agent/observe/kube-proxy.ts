@@ -37,9 +37,7 @@ export interface ProxyModeEvidence {
 export function decideProxyMode(result: ProxyModeEvidence): Sourced<FoundProxyMode> {
   const { configured, asked } = result;
   if (configured !== 'auto') return { value: configured, seenIn: '--proxy-mode' };
-  if (isProxyMode(asked)) {
-    return { value: asked, seenIn: 'reported at 127.0.0.1:10249' };
-  }
+  if (isProxyMode(asked)) return { value: asked, seenIn: 'reported at 127.0.0.1:10249' };
   const found = findLive(result) ?? findSetUp(result.iptables);
   return found ?? { value: 'none', seenIn: 'no trace of kube-proxy' };
 }
@@ -56,9 +54,8 @@ function findLive(evidence: ProxyModeEvidence): Sourced<FoundProxyMode> | null {
   if (alive !== undefined) return toFinding(alive);
   if (hasNftEntryRule) return { value: 'nftables', seenIn: 'nft table ip kube-proxy' };
   // keepalived and others have virtual servers too: kube-proxy's come with rules of its own.
-  if (hasIpvsServer && iptables.some(({ hasIpvsRules }) => hasIpvsRules)) {
+  if (hasIpvsServer && iptables.some(({ hasIpvsRules }) => hasIpvsRules))
     return { value: 'ipvs', seenIn: '/proc/net/ip_vs' };
-  }
   const unhooked = iptables.find(({ entryRule }) => entryRule !== null);
   return unhooked === undefined ? null : toFinding(unhooked);
 }
@@ -112,10 +109,7 @@ export type AskProxyAbsence = (mode: string | null) => Promise<boolean>;
  * was seen, it has to be missed for a minute. kube-proxy may listen elsewhere: an agent that also sees no processes of its host takes it to be
  * gone then.
  */
-export function createProxyAbsence(
-  clock: Clock,
-  isSeen: () => Promise<boolean> = isProxySeen,
-): AskProxyAbsence {
+export function createProxyAbsence(clock: Clock, isSeen = isProxySeen): AskProxyAbsence {
   let wasSeen = false;
   let missedSince: number | null = null;
   return async (mode) => {

@@ -286,9 +286,7 @@ function understandSave(output: SaveOutput, unread: readonly UnreadRules[]) {
 
 function listIncompatible(ruleset: Ruleset): UnreadRules[] {
   const { family, dialect, unread } = ruleset;
-  return unread.map((table) =>
-    toUnread({ family, dialect, tables: [table] }, toIncompatible(ruleset, table)),
-  );
+  return unread.map((one) => toUnread({ family, dialect, tables: [one] }, toIncompatible(ruleset, one)));
 }
 
 function understand<T>(parse: () => T, rules: Parameters<typeof toUnread>[0]) {

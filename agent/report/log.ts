@@ -127,10 +127,7 @@ export class HealthLog {
   }
 }
 
-const fallToReason: Readonly<Record<'dead' | 'draining', EventReason>> = {
-  dead: 'ApiserverDead',
-  draining: 'ApiserverDraining',
-};
+const fallToReason = { dead: 'ApiserverDead', draining: 'ApiserverDraining' } as const;
 
 /** A rule conflict is over after so long without a repair. */
 const peaceMs = 60_000;
@@ -217,7 +214,12 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   synced({ refused, observation }: Pick<Assessment, 'refused' | 'observation'>): void {
-    this.#reportRefused(refused);
+    for (const sentence of refused) {
+      // Each is said once.
+      if (this.#refused.has(sentence)) continue;
+      this.#refused.add(sentence);
+      this.#logger.warn(sentence);
+    }
     this.#reportUnread(observation.unread);
   }
 
@@ -285,11 +287,7 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   flowsNotReset(error: unknown): void {
-    this.#warnOnce(
-      'flows',
-      error,
-      'Stale connections last until the next try, or until their clients time out',
-    );
+    this.#warn('flows', error, 'Stale connections last until the next try, or until their clients time out');
   }
 
   switchedOn({ name, advertised }: MissingSwitch): void {
@@ -352,15 +350,11 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
   }
 
   localClientsNotKept(error: unknown): void {
-    this.#warnOnce(
-      'local clients',
-      error,
-      'Connections of local clients may hang when a VIP leaves this node',
-    );
+    this.#warn('local clients', error, 'Connections of local clients may hang when a VIP leaves this node');
   }
 
   /** Said once while it stays the same. */
-  #warnOnce(subject: 'flows' | 'local clients', error: unknown, next: string): void {
+  #warn(subject: 'flows' | 'local clients', error: unknown, next: string): void {
     const text = error instanceof Error ? error.message : String(error);
     if (this.#subjectToProblem.get(subject) === text) return;
     this.#subjectToProblem.set(subject, text);
@@ -386,15 +380,6 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
     const [first] = found;
     if (first === undefined) this.#logger.info('vipnat can read all rules again');
     else this.#logger.warn(text, { code: first.code });
-  }
-
-  /** Who was named as an apiserver and is not used as one: each is said once. */
-  #reportRefused(sentences: readonly string[]): void {
-    for (const sentence of sentences) {
-      if (this.#refused.has(sentence)) continue;
-      this.#refused.add(sentence);
-      this.#logger.warn(sentence);
-    }
   }
 
   #endFailure(): void {
@@ -435,9 +420,7 @@ export class LoopLog implements Omit<LoopObserver, 'triggered'> {
       const before = this.#vipToHeld.get(vip.address);
       this.#vipToHeld.set(vip.address, isHeld);
       if (before === isHeld || (before === undefined && !isHeld)) continue;
-      this.#logger.info(
-        isHeld ? `this node holds ${vip.address}` : `this node no longer holds ${vip.address}`,
-      );
+      this.#logger.info(`this node ${isHeld ? 'holds' : 'no longer holds'} ${vip.address}`);
     }
   }
 

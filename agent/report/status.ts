@@ -22,26 +22,22 @@ import type { Health } from '../health/usable.ts';
 
 /** Remembers what the loop last saw and how it fared, for whoever asks how things are. */
 export class LastSync implements Partial<LoopObserver> {
-  #assessment: Assessment | null = null;
+  /** From the last sync that succeeded; null before the first. */
+  assessment: Assessment | null = null;
   #hasConverged = false;
   #failure: string | null = null;
-
-  /** From the last sync that succeeded; null before the first. */
-  get assessment(): Assessment | null {
-    return this.#assessment;
-  }
 
   /** Why the agent is not ready: no sync has yet found or written the correct rules. Null from then on, whatever happens. */
   get notReadyReason(): string | null {
     if (this.#hasConverged) return null;
     if (this.#failure !== null) return this.#failure;
-    return this.#assessment === null
+    return this.assessment === null
       ? 'the first sync has not ended yet'
       : 'vipnat has not written its rules yet';
   }
 
   synced(assessment: Assessment): void {
-    this.#assessment = assessment;
+    this.assessment = assessment;
   }
 
   readonly written = (): void => {

@@ -89,30 +89,24 @@ function describeRepair({ assessment, agent, flags }: CheckFindings): string[] {
 function putLabel(label: string, lines: readonly string[], screen: Screen): string[] {
   const isAlone = screen.width !== null && label.length > screen.width / 2;
   const indent = ' '.repeat(isAlone ? 2 : label.length + 2);
-  const driftLines = lines.flatMap((line) => layOutMarked({ indent, line, mark: 'drift:' }, screen));
+  const driftLines = lines.flatMap((line) => layOutMarked(indent, line, 'drift:', screen));
   if (isAlone) return [...layOutText('', label, screen), ...driftLines];
   const [first = '', ...more] = driftLines;
   return [`${label}${first.slice(label.length)}`, ...more];
 }
 
 /** A line that begins with a coloured word, or with as many blanks: further lines are indented by their width. */
-function layOutMarked(
-  { indent, line, mark }: { indent: string; line: string; mark: string },
-  screen: Screen,
-): string[] {
+function layOutMarked(indent: string, line: string, mark: string, screen: Screen): string[] {
   const blank = ' '.repeat(mark.length + 1);
   if (line.startsWith(blank)) return layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
   if (!line.startsWith(`${mark} `)) return layOutText(indent, line, screen);
-  const [first = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
-  return [
-    `${indent}${paint(mark, 'doubtful', screen)} ${first.slice(indent.length + blank.length)}`,
-    ...more,
-  ];
+  const [head = '', ...more] = layOutText(`${indent}${blank}`, line.slice(blank.length), screen);
+  return [`${indent}${paint(mark, 'doubtful', screen)} ${head.slice(indent.length + blank.length)}`, ...more];
 }
 
 function formatWarnings(findings: CheckFindings, screen: Screen): string[] {
   const { assessment, drops, inputDrops = [], unread, agent } = findings;
-  const layOut = (line: string) => layOutMarked({ indent: '', line, mark: 'warning:' }, screen);
+  const layOut = (line: string) => layOutMarked('', line, 'warning:', screen);
   return [
     ...unread.flatMap(({ code, text }) => layOut(`warning: [${code}] ${text}`)),
     ...new Set(assessment.refused.flatMap((sentence) => layOut(`warning: ${sentence}`))),
@@ -127,10 +121,7 @@ function formatWarnings(findings: CheckFindings, screen: Screen): string[] {
 }
 
 function warn(text: string, commands: readonly string[]): string[] {
-  return [
-    `warning: ${toPrintableLine(text)}`,
-    ...commands.map((command) => `         ${keepTogether(command)}`),
-  ];
+  return [`warning: ${toPrintableLine(text)}`, ...commands.map((one) => `         ${keepTogether(one)}`)];
 }
 
 /** No drift: the rules are as vipnat would write them, and do not help there. */

@@ -171,9 +171,8 @@ async function removeAll(context: CommandContext<OptionsOf<typeof flags>>): Prom
   if (isJson) stdout(formatRemovalJson(removal, nameNode(config)));
   else if (dryRun) stdout(formatRemovalCommands(removal, nameNode(config)));
   stderr(`${isJson ? '' : formatRemoval(removal)}${formatProblems(removal.problems)}`);
-  if (agent !== null && dryRun) {
+  if (agent !== null && dryRun)
     stderr(`an agent (pid ${agent.pid}) is running here: stop it before cleanup\n`);
-  }
   return removal.problems.length === 0 ? exitStatuses.done : exitStatuses.failed;
 }
 

@@ -2,7 +2,6 @@ import {
   type Owned,
   formatMember,
   type Change,
-  type UnitState,
   type DeviceState,
   type LoadBalancerDriver,
 } from '../../devices/driver.ts';
@@ -11,7 +10,6 @@ import {
   formatTable,
   type Part,
   clean,
-  type Tone,
   layOutText,
   paint,
   joinLines,
@@ -71,12 +69,7 @@ function formatPlan(changes: readonly Change[], screen: Screen): string {
 
 const stateColumns = ['UNIT', 'ROLE', 'IN SYNC', 'WHY'];
 
-const roleToTone: Readonly<Record<UnitState['role'], Tone>> = {
-  active: 'good',
-  standby: 'good',
-  unknown: 'doubtful',
-  unresponsive: 'bad',
-};
+const roleToTone = { active: 'good', standby: 'good', unknown: 'doubtful', unresponsive: 'bad' } as const;
 
 function describeSync(isInSync: boolean | null): Part {
   if (isInSync === false) return { text: 'no', tone: 'bad' };
@@ -96,11 +89,7 @@ function formatState({ units, foreignChanges }: DeviceState, screen: Screen): st
   return joinLines([...formatTable(stateColumns, rows, screen), ...notes]);
 }
 
-const outcomeToTone: Readonly<Record<CheckResult['outcome'], Tone | undefined>> = {
-  passed: 'good',
-  failed: 'bad',
-  'not run': undefined,
-};
+const outcomeToTone = { passed: 'good', failed: 'bad', 'not run': undefined } as const;
 
 /** One line of a check, and below it why it failed. */
 function formatResult(result: CheckResult, screen: Screen): string {

@@ -22,9 +22,7 @@ import { hostname } from 'node:os';
  * do next. `pending` counts those of `skipped` whose subject is only not there yet. Ends with a newline.
  */
 export function formatDoctorJson({ stage, topics, next }: Examination, node: string): string {
-  const checks = topics.flatMap(({ name, outcomes }) =>
-    outcomes.map((outcome) => ({ topic: name, ...outcome })),
-  );
+  const checks = topics.flatMap(({ name, outcomes }) => outcomes.map((one) => ({ topic: name, ...one })));
   return formatDocument({ version: 1, node, stage, ...countOutcomes(topics), checks, next });
 }
 
@@ -77,19 +75,17 @@ function formatStep({ title, commands }: NextStep, number: number, screen: Page)
 }
 
 /** One screen: successful checks in a line for each topic, then failures, warnings and what was not checked, then the sum. */
-export function formatDoctor(
-  topics: readonly TopicOutcome[],
-  isAll: boolean,
-  screen: Screen = plainScreen,
-): string {
+export function formatDoctor(topics: readonly TopicOutcome[], isAll: boolean, screen = plainScreen): string {
   const outcomes = topics.flatMap((topic) => topic.outcomes);
   const found = outcomes.filter((one) => 'title' in one);
+  const pending = [...new Set(outcomes.filter(isPending).map(({ code }) => code))];
   const page = { ...screen, width: screen.width ?? proseWidth };
   const lines = [
     ...topics.flatMap((topic) => formatWell(topic, isAll, page)),
     ...found.filter(({ level }) => level === 'fail').flatMap((one) => formatFinding(one, page)),
     ...found.filter(({ level }) => level === 'warn').flatMap((one) => formatFinding(one, page)),
-    ...formatPending(outcomes.filter(isPending), page),
+    // What is only not there yet has its place in the steps.
+    ...(pending.length === 0 ? [] : formatUnchecked(`not there yet: ${pending.join(', ')}`, page)),
     ...formatSkipped(outcomes, page),
   ];
   return `${[...lines, '', ...layOutText('', formatSum(countOutcomes(topics)), page)].join('\n')}\n`;
@@ -130,13 +126,6 @@ function formatFinding({ level, title, why, remedy }: Found, screen: Page): stri
 
 function putMark(mark: string, [first = '', ...more]: readonly string[]): string[] {
   return [`${mark}${first.slice(indent.length)}`, ...more];
-}
-
-/** What is only not there yet has its place in the steps. */
-function formatPending(outcomes: readonly Outcome[], screen: Page): string[] {
-  if (outcomes.length === 0) return [];
-  const codes = [...new Set(outcomes.map(({ code }) => code))].join(', ');
-  return formatUnchecked(`not there yet: ${codes}`, screen);
 }
 
 function formatUnchecked(text: string, screen: Page): string[] {

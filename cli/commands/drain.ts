@@ -39,9 +39,7 @@ const dryRun = toggle('print what it would change, and change nothing');
 const flags = { dryRun, force: toggle('also if no other apiserver takes new connections') };
 
 /** The node that is meant; null for this host. */
-const words: Words<{ readonly node: string | null }> = {
-  read: ([node]) => ({ node: node ?? null }),
-};
+const words: Words<{ readonly node: string | null }> = { read: ([node]) => ({ node: node ?? null }) };
 
 type UndrainContext = CommandContext<OptionsOf<{ dryRun: typeof dryRun }> & { readonly node: string | null }>;
 type DrainContext = UndrainContext & CommandContext<OptionsOf<typeof flags>>;

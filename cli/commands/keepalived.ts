@@ -44,9 +44,8 @@ async function printOrWrite(context: CommandContext<KeepalivedOptions>): Promise
   for (const instance of vrrp.instances) stderr(`${describeInstance(instance, vrrp)}\n`);
   // keepalived 2.2.7 drops a track file whose folder is not there when it starts.
   const folder = dirname(vrrp.trackFile);
-  if (options.output === null || dirname(options.output) !== folder) {
+  if (options.output === null || dirname(options.output) !== folder)
     stderr(`keepalived needs the folder ${folder} when it starts: mkdir -p ${folder}\n`);
-  }
   return exitStatuses.done;
 }
 

@@ -65,8 +65,7 @@ const format: Flag<(typeof formats)[number]> = {
       else if (all['json'] === true) {
         report('--json and --format exclude each other: each says how to print the plan. Leave one out');
       } else {
-        const example = findNearest(given, formats) ?? 'restore';
-        return readChoice(given, formats, example, reading) ?? 'commands';
+        return readChoice(given, formats, findNearest(given, formats) ?? 'restore', reading) ?? 'commands';
       }
       return 'commands';
     },
@@ -81,12 +80,7 @@ const family: Flag<Family | null> = {
   choices: families,
 };
 
-const flags = {
-  format,
-  json,
-  family,
-  offline: toggle('read nothing of this host; needs --proxy-mode'),
-};
+const flags = { format, json, family, offline: toggle('read nothing of this host; needs --proxy-mode') };
 
 type PlanContext = CommandContext<OptionsOf<typeof flags>>;
 
@@ -186,9 +180,8 @@ function formatPlan(state: PlannedRules, { config, options, screen }: PlanContex
 /** Nothing may be read, so whatever the balancing mode needs must be given. */
 function findOfflineProblems(config: Config, unreadable: ReadonlySet<OptionName>): string[] {
   if (unreadable.has('proxyMode') || unreadable.has('mode')) return [];
-  if (config.proxyMode === 'auto') {
+  if (config.proxyMode === 'auto')
     return ["--offline needs kube-proxy's proxy mode, because it reads nothing: add --proxy-mode iptables"];
-  }
   const { name, needs } = explainNeed(config);
   const isGiven = (family: Family) =>
     needs === 'clusterIp'

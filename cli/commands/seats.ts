@@ -183,7 +183,6 @@ async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & As
 async function move(moving: MoveOptions, { action, node }: Asked): Promise<void> {
   if (action === 'drain') await drainNode(moving, node);
   if (action === 'undrain') await undrainNode(moving, node);
-  if (action === 'rebalance' && (await rebalanceSeats(moving)) === 0) {
+  if (action === 'rebalance' && (await rebalanceSeats(moving)) === 0)
     moving.print('every seat is where it is to be');
-  }
 }

@@ -175,10 +175,8 @@ async function printServices(context: ServicesContext): Promise<number> {
   );
 }
 
-async function show(
-  api: ServicesApi,
-  { options: { service, json: isJson, namespace }, screen }: ServicesContext,
-) {
+async function show(api: ServicesApi, { options, screen }: ServicesContext) {
+  const { service, json: isJson, namespace } = options;
   const { formatServices, formatService } = await import('../screens/services.ts');
   const nowMs = systemClock.date().getTime();
   if (service === null) {

@@ -133,9 +133,7 @@ function describeDrain({ drain }: HostStatus): Part[][] {
 
 /** The instances of the VIPs, each once. */
 function describeKeepalived(vips: readonly VipStatus[]): Part[][] {
-  const keyToParts = new Map(
-    vips.map((vip) => describeInstance(vip)).map((parts) => [JSON.stringify(parts), parts]),
-  );
+  const keyToParts = new Map(vips.map(describeInstance).map((parts) => [JSON.stringify(parts), parts]));
   return [...keyToParts.values()];
 }
 

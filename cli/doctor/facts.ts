@@ -51,8 +51,7 @@ export function isSurelyFree(vip: Endpoint, facts: HostFacts): boolean {
 function isAdvertisedElsewhere({ address }: Endpoint, { adverts, assessment }: HostFacts): boolean {
   const local = findValue(assessment)?.observation.addresses ?? [];
   const isOwn = (source: string) => local.some((own) => own.address === source);
-  const seen = findValue(adverts) ?? [];
-  return seen.some((advert) => advertises(advert, address) && !isOwn(advert.source));
+  return (findValue(adverts) ?? []).some((advert) => advertises(advert, address) && !isOwn(advert.source));
 }
 
 function isAnsweredFor({ address }: Endpoint, { vipHolderAnswers, linkHolders }: HostFacts): boolean {
@@ -316,11 +315,8 @@ export function checkEach<T>(
 }
 
 /** What these have of findings about the host as a whole, where there is always something to look at. */
-export function checkHost<T>(
-  subjects: readonly T[],
-  find: (subject: T) => Finding | readonly Finding[],
-): Verdict {
-  return { findings: subjects.flatMap(find), gaps: [] };
+export function checkHost<T>(all: readonly T[], find: (one: T) => Finding | readonly Finding[]): Verdict {
+  return { findings: all.flatMap(find), gaps: [] };
 }
 
 type Values<T extends readonly Fact<unknown>[]> = {

@@ -121,9 +121,7 @@ async function waitForAll<T extends object>(promises: {
   readonly [Name in keyof T]: Promise<T[Name]>;
 }): Promise<T> {
   const all = Object.entries<Promise<unknown>>(promises);
-  return Object.fromEntries(
-    await Promise.all(all.map(async ([name, promise]) => [name, await promise])),
-  ) as T;
+  return Object.fromEntries(await Promise.all(all.map(async ([name, one]) => [name, await one]))) as T;
 }
 
 /** Files, which in a container are seen in part. */
@@ -162,9 +160,8 @@ async function toFact<T>(promise: Promise<T>, clock: Clock, limit: number): Prom
   const known = promise.then(
     (value): Fact<T> => ({ value }),
     (error: unknown): Fact<T> => {
-      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined) {
+      if (error instanceof VipnatError || (error as NodeJS.ErrnoException).code !== undefined)
         return { unknown: (error as Error).message };
-      }
       throw error;
     },
   );
@@ -177,9 +174,8 @@ type Processes = Awaited<ReturnType<typeof observeProcesses>>;
 async function observeProcesses() {
   const processes = await listProcesses();
   const listeners = await readListeners(processes.map(({ pid }) => pid));
-  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace())) {
+  if (listeners.some(({ pid }) => pid === null) && !(await isInFirstPidNamespace()))
     throw new VipnatError('TOOL_NOT_PERMITTED', "this container does not see the host's processes (hostPID)");
-  }
   const { seats, others } = await partKeepalived(processes);
   return { processes: others, seatProcesses: seats, listeners };
 }
@@ -231,8 +227,7 @@ async function findLinkHolders({ config, clock }: GatherNeeds, { observation }: 
   const questions = config.vips
     .flatMap((vip) => toQuestion(vip, observation.addresses))
     .map((question) => ({ ...question, device: own.toAsked(question.device) }));
-  const found = await Promise.all(questions.map((question) => ask(question, own, clock)));
-  return new Map(found.flat());
+  return new Map((await Promise.all(questions.map((question) => ask(question, own, clock)))).flat());
 }
 
 /** Where the address is, or whose network it is in. */
@@ -285,8 +280,7 @@ function toVipHolder(found: Neighbour, table: readonly Neighbour[], own: OwnLink
 
 /** Reads the files of filePaths. One that this container may only not see is unknown. */
 async function readFiles(mayHide: PathView): Promise<HostFacts['files']> {
-  const paths = Object.values(filePaths);
-  const all = paths.map(async (path) => [path, await readText(path, mayHide)] as const);
+  const all = Object.values(filePaths).map(async (path) => [path, await readText(path, mayHide)] as const);
   return new Map(await Promise.all(all));
 }
 

@@ -164,11 +164,7 @@ export function listFree(
 }
 
 /** The pods that wait, those that have waited longest first. Pure. */
-export function listGateWaits(
-  objects: ServiceObjects,
-  pods: readonly Pod[],
-  nowMs: number,
-): readonly GateWait[] {
+export function listGateWaits(objects: ServiceObjects, pods: readonly Pod[], nowMs: number): GateWait[] {
   const waiting = findWaiting(pods, readGateTypes(objects.leases));
   if (waiting.length === 0) return [];
   const { services } = viewServices({ ...objects, pods }, nowMs);

@@ -155,13 +155,8 @@ export function toBounded(capabilities: readonly string[]): object {
 }
 
 /** As root, but with these capabilities only, on a root file system that it cannot write. */
-export function toConfined(capabilities: readonly string[]): object {
-  return {
-    ...asRoot,
-    ...toBounded(capabilities),
-    seccompProfile: { type: 'RuntimeDefault' },
-    seLinuxOptions,
-  };
+export function toConfined(added: readonly string[]): object {
+  return { ...asRoot, ...toBounded(added), seccompProfile: { type: 'RuntimeDefault' }, seLinuxOptions };
 }
 
 /** Kubernetes puts variables in place of `$(NAME)` in arguments, and takes `$$` for `$`. */

@@ -78,10 +78,8 @@ export function checkWebhookPort(port: string | null): string[] {
 }
 
 /** What is no device for Services without a class, or cannot be combined with the default class. */
-export function checkDefaultDevice(
-  options: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>,
-): string[] {
-  const { defaultDevice, defaultClass } = options;
+export function checkDefaultDevice(given: Pick<ManifestOptions, 'defaultDevice' | 'defaultClass'>): string[] {
+  const { defaultDevice, defaultClass } = given;
   if (defaultDevice === null) return [];
   const rule = 'is not the name of a LoadBalancerDevice';
   const wrong = refuseValue('--default-device', defaultDevice, rule, 'haproxy-1');
@@ -121,9 +119,8 @@ function findInjectionProblems(injection: string | null): string[] {
 /** What is written into a unit, and into a line of a shell in it, has to mean itself there. */
 function findSystemdProblems(options: ManifestOptions, { runDir, stateDir }: Config): string[] {
   const { kind, directory } = options;
-  if (kind !== 'systemd') {
+  if (kind !== 'systemd')
     return directory === null ? [] : refuse(['--directory'], 'vipnat manifest systemd only');
-  }
   const paths = { '--run-dir': runDir, '--state-dir': stateDir };
   // An empty variable of a script is not the root folder.
   return [
@@ -163,21 +160,14 @@ function isImage(text: string): boolean {
 }
 
 /** All that a manifest is made of. Checked: there is a VIP, and `findManifestProblems` finds nothing. */
-export interface ManifestRequest extends Pick<
-  CommandContext<ManifestOptions>,
-  'options' | 'config' | 'given'
-> {
+export type ManifestRequest = Pick<CommandContext<ManifestOptions>, 'options' | 'config' | 'given'> & {
   /** The images of this build, for what the options do not name. */
   readonly ownImages: OwnImages;
-}
+};
 
 /** The flags of pods that stand for checked options, `--image=a/b:1`; one with its default gets none. */
 export function toPodArguments({ kind, image, namespace, leastPrivilege }: ManifestOptions): string[] {
-  return formatFlags({
-    image,
-    namespace: namespace !== chooseNamespace(kind) && namespace,
-    leastPrivilege,
-  });
+  return formatFlags({ image, namespace: namespace !== chooseNamespace(kind) && namespace, leastPrivilege });
 }
 
 /** The flags of `services` alone, in the same form. */

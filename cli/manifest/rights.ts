@@ -166,16 +166,11 @@ export function toInjection(): object[] {
 }
 
 /** A rule of a group of the API: resources and verbs as words, limited to objects of these names if there are any. */
-export function allow(
-  group: string,
-  resources: string,
-  verbs: string,
-  names: readonly string[] = [],
-): object {
+export function allow(group: string, resources: string, verbs: string, only: readonly string[] = []): object {
   return {
     apiGroups: [group],
     resources: resources.split(' '),
-    ...(names.length === 0 ? {} : { resourceNames: names }),
+    ...(only.length === 0 ? {} : { resourceNames: only }),
     verbs: verbs.split(' '),
   };
 }

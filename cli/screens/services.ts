@@ -168,15 +168,11 @@ export function formatServices(view: ServicesView, nowMs: number, screen: Screen
 function formatRows({ services }: ServicesView, nowMs: number, screen: Screen): string[] {
   const blocks = services.map((service) => toRows(service, nowMs));
   const { titles, rows } = layOutTable(columns, blocks.flat(), screen);
-  let next = 0;
-  const lines = services.flatMap(({ why }, index) => {
-    const first = next;
-    next += blocks[index]?.length ?? 0;
-    return [
-      ...rows.slice(first, next).flat(),
-      ...(why === null ? [] : layOutText('  because ', why, screen)),
-    ];
-  });
+  const left = [...rows];
+  const lines = services.flatMap(({ why }, index) => [
+    ...left.splice(0, blocks[index]?.length ?? 0).flat(),
+    ...(why === null ? [] : layOutText('  because ', why, screen)),
+  ]);
   return [titles, ...lines];
 }
 

@@ -175,9 +175,7 @@ function findMalformed(spec: AddressPool['spec']): PoolRefusal | null {
 }
 
 function findOverlap(ranges: readonly AddressRange[], older: readonly JudgedPool[]): PoolRefusal | null {
-  const other = older.find((each) =>
-    each.ranges.some((theirs) => ranges.some((own) => overlap(own, theirs))),
-  );
+  const other = older.find((each) => each.ranges.some((one) => ranges.some((own) => overlap(own, one))));
   if (other === undefined) return null;
   const message = `The pool ${other.pool.metadata.name}, which is older, has some of the same addresses.`;
   return { reason: 'PoolsOverlap', message };

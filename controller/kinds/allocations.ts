@@ -106,10 +106,8 @@ interface Allocations {
 }
 
 /** Those of the Service itself, not of another one that had its name. */
-export function findAllocations(
-  { metadata: { namespace, name, uid } }: Service,
-  view: ClusterView,
-): Allocations {
+export function findAllocations({ metadata }: Service, view: ClusterView): Allocations {
+  const { namespace, name, uid } = metadata;
   const names = [...(view.serviceToVirtualIps.get(`${namespace}/${name}`) ?? [])].sort();
   const allocations = names.flatMap((each): Allocation[] => {
     const [address, virtualIp] = [parseObjectName(each), view.virtualIps.get(each)];

@@ -300,9 +300,7 @@ interface Wanted {
 
 function listWanted(service: Service, own: readonly EarlySlice[], view: ClusterView): Wanted {
   const { namespace, name: owner } = service.metadata;
-  const written = new Set(
-    own.flatMap(({ endpoints }) => (endpoints ?? []).map(({ targetRef }) => targetRef?.uid)),
-  );
+  const written = new Set(own.flatMap(({ endpoints }) => (endpoints ?? []).map((one) => one.targetRef?.uid)));
   const moments: number[] = [];
   const endpoints = [...(view.serviceToPods.get(`${namespace}/${owner}`) ?? [])].flatMap((name) => {
     const pod = view.pods.get(name);

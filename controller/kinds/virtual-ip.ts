@@ -166,8 +166,7 @@ function describeChange({ metadata, status }: VirtualIp, changed: readonly Condi
 }
 
 function awaitNodes(virtualIp: VirtualIp, view: ClusterView): Step {
-  const isDone = isProgrammed(virtualIp) && virtualIp.spec.leaving.length === 0 && !isInUse(virtualIp);
-  if (isDone) return nothing;
+  if (isProgrammed(virtualIp) && virtualIp.spec.leaving.length === 0 && !isInUse(virtualIp)) return nothing;
   const names = view.candidates.listBehind(virtualIp.spec.pool, virtualIp.metadata.resourceVersion);
   return { does: 'wait', waitsFor: 'nodes', why: `nodes: ${names.join(', ')}`, untilMs: null };
 }

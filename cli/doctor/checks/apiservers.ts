@@ -209,9 +209,7 @@ function isAnyAtVip(family: Family, { observation, memory, decisions }: HostRead
   const config = { endpoints: [], vips: [] };
   const { api, kubeProxy } = findLiveSources(family, { observation, memory, config });
   const vips = decisions.map(({ vip }) => vip);
-  return [api, kubeProxy].some(
-    (source) => source?.value.some((endpoint) => isAtVip(endpoint, vips)) === true,
-  );
+  return [api, kubeProxy].some((source) => source?.value.some((one) => isAtVip(one, vips)) === true);
 }
 
 const advertiseOwn = [

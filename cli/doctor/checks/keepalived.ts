@@ -106,11 +106,9 @@ export const keepalivedChecks: Checks = {
       const { config, adverts, assessment, keepalived, processes } = facts;
       return given(
         [adverts, assessment, keepalived],
-        (seen, { observation, health }, { path, text, files }) => {
+        (seen, { observation: { addresses }, health }, { path, text, files }) => {
           const running = findValue(processes) ?? [];
-          const known = new Set(
-            [...observation.addresses, ...config.endpoints].map(({ address }) => address),
-          );
+          const known = new Set([...addresses, ...config.endpoints].map(({ address }) => address));
           const masters = [...health.keys()].map((endpoint) => endpoint.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
           const foreign = seen.filter(({ source }) => !known.has(source) && !masters.includes(source));
           return checkEach(config.vips, noVip, (vip) => {
@@ -183,9 +181,8 @@ export function describeStart(facts: HostFacts): string[] {
     ];
   const { path, text } = keepalived.value;
   const foreign = config.vips.find((vip) => isHeldWithoutVrrp(vip, facts));
-  if (foreign !== undefined) {
+  if (foreign !== undefined)
     return [`# another host has ${foreign.address} and sends no VRRP here: follow docs/migrate.md`];
-  }
   const start = units.has('keepalived')
     ? ['systemctl enable --now keepalived']
     : [

@@ -101,9 +101,7 @@ export const kubeProxyChecks: Checks = {
       const hasProxy = ({ tables }: Ruleset) => tables.get('nat')?.has('KUBE-SERVICES') ?? false;
       return checkEach(observation.rulesets, noIptables, (ruleset) => {
         const { dialect, family } = ruleset;
-        const others = observation.rulesets.filter(
-          (other) => other.family === family && other.dialect === used,
-        );
+        const others = observation.rulesets.filter((one) => one.family === family && one.dialect === used);
         if (dialect === used || !hasProxy(ruleset) || !others.some(hasProxy)) return null;
         const tool = toolName(family, dialect);
         return {
@@ -181,8 +179,7 @@ export const kubeProxyChecks: Checks = {
       const value = sysctls.get(sysctlNames.ipvsConntrack);
       if (observation.proxyMode.value !== 'ipvs') return noIpvs(observation);
       if (value === undefined) return { unknown: `${sysctlNames.ipvsConntrack} cannot be read` };
-      const isUsed = decisions.some(({ mode }) => mode === 'cluster-ip');
-      if (!isUsed || value !== '0') return null;
+      if (value !== '0' || !decisions.some(({ mode }) => mode === 'cluster-ip')) return null;
       return {
         title: `${sysctlNames.ipvsConntrack} is 0`,
         why: 'Connections through kube-proxy’s virtual server get no answer.',
@@ -374,9 +371,7 @@ function findLocal({ health, observation }: HostReading, { family }: Endpoint): 
   return all.find((one) => one.family === family && own(one)) ?? null;
 }
 
-const kubeconfig = z.object({
-  clusters: z.array(z.object({ cluster: z.object({ server: z.string() }) })),
-});
+const kubeconfig = z.object({ clusters: z.array(z.object({ cluster: z.object({ server: z.string() }) })) });
 
 /** The first cluster's server, as those files have one only. A URL that a shell could misread is left alone. */
 function readServer(text: string, hosts: string): Server | null {

@@ -68,9 +68,8 @@ export const ruleChecks: Checks = {
     levels: ['fail'],
     meaning: "vipnat's rules differ from the wanted rules.",
     find: byReading(({ observation, plan }, facts) => {
-      if (facts.agent === null && !hasOwnRules(observation)) {
+      if (facts.agent === null && !hasOwnRules(observation))
         return { unknown: 'vipnat is not installed yet: no agent runs, and no rule of vipnat is here' };
-      }
       const drift = listDrift(plan, (one) => !isOutdated(one));
       if (drift.length === 0) return null;
       return {

@@ -116,9 +116,7 @@ export const virtualIpChecks: Checks = {
           const vipHolder = vipHolders.get(vip.address);
           if (vipHolder === undefined) return { unknown: `this host cannot ask who else has ${vip.address}` };
           const isHere = local.has(vip.address);
-          const isMember = seen.some(
-            (advert) => advertises(advert, vip.address) && !local.has(advert.source),
-          );
+          const isMember = seen.some((one) => advertises(one, vip.address) && !local.has(one.source));
           if (vipHolder === null || isMember || (!isHere && running.some(isKubeVip))) return null;
           return describeForeignVipHolder(vip, vipHolder, isHere);
         });
@@ -162,9 +160,8 @@ function describeNobody({ address }: Endpoint, facts: HostFacts): Finding {
 /** If keepalived is started and does not receive the VIP holder's adverts, it holds the address as well. */
 function describeRevival(isSure: boolean, { units, keepalived, flags }: HostFacts): string[] {
   const configuration = findValue(keepalived);
-  if (configuration?.text === null) {
+  if (configuration?.text === null)
     return [`# this host has no ${configuration.path}. On each control-plane node: vipnat doctor ${flags}`];
-  }
   if (!units.has('keepalived')) {
     return [
       '# this host has no keepalived unit. Read the log of its pod, or docs/install.md for how to run keepalived',
