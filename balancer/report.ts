@@ -359,13 +359,9 @@ export class NodeReporter {
 
   #findDelay(): number | null {
     if (this.#report === null && !this.#isNeeded) return null;
-    return this.#begunAt + this.#chooseDelay() - this.#ports.clock.now();
-  }
-
-  /** How long after the write before. */
-  #chooseDelay(): number {
-    if (this.#failures > 0) return backOff(this.#failures - 1, paceMs, maxRetryMs);
-    return this.#isUrgent() ? paceMs : renewMs;
+    const usualMs = this.#isUrgent() ? paceMs : renewMs;
+    const delayMs = this.#failures > 0 ? backOff(this.#failures - 1, paceMs, maxRetryMs) : usualMs;
+    return this.#begunAt + delayMs - this.#ports.clock.now();
   }
 
   #isUrgent(): boolean {

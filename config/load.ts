@@ -62,25 +62,16 @@ export async function readConfig(sources: ConfigSources): Promise<ConfigReading>
   const { values, problems, unreadable } = checkValues(settings);
   const isFileLost = fromFile.problems.length > 0 && fromFile.settings.size === 0;
   const lost = isFileLost ? optionNames.filter((name) => !settings.has(name)) : [];
+  const found = [...fromFile.problems, ...problems, ...findConflicts(values, settings, isForElsewhere)];
+  // The file's first, by line. Those of one line, and the others, keep their order.
+  const findPlace = ({ line }: Problem) => line ?? Number.MAX_SAFE_INTEGER;
+  const sorted = found.toSorted((one, other) => findPlace(one) - findPlace(other));
   return {
     config: toConfig(values),
-    problems: [
-      ...fromEnvironment.problems.map(({ text }) => text),
-      ...sortProblems([
-        ...fromFile.problems,
-        ...problems,
-        ...findConflicts(values, settings, isForElsewhere),
-      ]),
-    ],
+    problems: [...fromEnvironment.problems, ...sorted].map(({ text }) => text),
     unreadable: new Set([...unreadable, ...lost]),
     given: new Set(optionNames.filter((name) => own.has(name))),
   };
-}
-
-/** The file's first, by line. Those of one line, and the others, keep their order. */
-function sortProblems(problems: readonly Problem[]): string[] {
-  const findPlace = ({ line }: Problem) => line ?? Number.MAX_SAFE_INTEGER;
-  return problems.toSorted((one, other) => findPlace(one) - findPlace(other)).map(({ text }) => text);
 }
 
 /** The YAML parser is loaded only for those who have a file: it takes longer than all the rest. */

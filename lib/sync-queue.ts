@@ -171,13 +171,9 @@ export class TriggerQueue<Cause extends string> {
 
   #planAfter(next: Requeue<Cause>): void {
     // A sync that failed is tried again soon; what was asked for meanwhile comes with it.
-    if (this.#isPressing || next.cause !== 'retry') this.#answerNews();
+    if (this.#isPressing || next.cause !== 'retry')
+      for (const cause of this.#causes)
+        this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime(cause));
     this.requeueAfter(next.cause, next.delayMs);
-  }
-
-  /** Plans what was asked for during the sync that has just ended. */
-  #answerNews(): void {
-    for (const cause of this.#causes)
-      this.requeueAfter(cause, this.#awaited.has(cause) ? 0 : this.#settleTime(cause));
   }
 }

@@ -183,12 +183,10 @@ export function isUsedAlike(one: NodeState, other: NodeState): boolean {
 }
 
 function judgeReturn(state: NodeState, now: number): NodeState {
-  if (state.consecutiveAnswers < answersToReturn) return state;
-  return isReturning(state) && !isTrusted(state, now) ? state : { ...state, outSince: null, isLost: false };
-}
-
-function isTrusted({ reportedAt, answersSince }: NodeState, now: number): boolean {
-  return now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= maxWaitMs;
+  const { consecutiveAnswers, reportedAt, answersSince } = state;
+  if (consecutiveAnswers < answersToReturn) return state;
+  const isTrusted = now - (reportedAt ?? now) >= settleMs || now - (answersSince ?? now) >= maxWaitMs;
+  return isReturning(state) && !isTrusted ? state : { ...state, outSince: null, isLost: false };
 }
 
 function judgeUnresponsive(state: NodeState, { peers }: NodeAnswer, now: number): NodeState {

@@ -81,8 +81,8 @@ const maxWaitMs = 3_600_000;
 interface Start {
   /** Since when it is ready; long ago for one that is not new. */
   readonly sinceMs: number;
-  /** Since when no slice has it: one that moves to another slice may be in none for a moment. */
-  goneMs: number | null;
+  /** Since when no slice has it, or Infinity: one that moves to another slice may be in none for a moment. */
+  goneMs: number;
 }
 
 /**
@@ -139,11 +139,16 @@ export class SlowStarts {
     const starts = known ?? new Map<string, Start>();
     const addressToSinceMs = new Map<string, number>();
     for (const { address, pod } of endpoints.filter(({ isReady }) => isReady)) {
-      const start = starts.get(pod) ?? { sinceMs: known === undefined ? -Infinity : now, goneMs: null };
+      const start = starts.get(pod) ?? { sinceMs: known === undefined ? -Infinity : now, goneMs: Infinity };
       starts.set(pod, start);
       addressToSinceMs.set(address, Math.min(start.sinceMs, addressToSinceMs.get(address) ?? Infinity));
     }
-    forgetGone(starts, new Set(endpoints.map(({ pod }) => pod)), { now, durationMs });
+    const present = new Set(endpoints.map(({ pod }) => pod));
+    // Those go that no slice has had for so long.
+    for (const [pod, start] of starts) {
+      start.goneMs = present.has(pod) ? Infinity : Math.min(start.goneMs, now);
+      if (now - start.goneMs >= durationMs) starts.delete(pod);
+    }
     this.#serviceToStarts.set(service, starts);
     return addressToSinceMs;
   }
@@ -176,18 +181,6 @@ export class SlowStarts {
     if (due.length > 0) this.#steppedMs = now;
     if (due.length > 0) this.#onDue(due);
     return Promise.resolve();
-  }
-}
-
-/** Those that no slice has had for so long. */
-function forgetGone(
-  starts: Map<string, Start>,
-  present: ReadonlySet<string>,
-  { now, durationMs }: { readonly now: number; readonly durationMs: number },
-): void {
-  for (const [address, start] of starts) {
-    start.goneMs = present.has(address) ? null : (start.goneMs ?? now);
-    if (start.goneMs !== null && now - start.goneMs >= durationMs) starts.delete(address);
   }
 }
 
@@ -375,7 +368,9 @@ export class FollowedObjects {
         if (this.#lost.delete(kind) && this.#lost.size === 0)
           this.#options.logger.info(`vipnat follows the API again, at ${formatServer(server)}`);
         this.#without.delete(kind);
-        if (kind === 'nodes') this.#recallNodes();
+        // A watch that continues sends only what is new.
+        if (kind !== 'nodes' || !this.#areNodesForgotten) return;
+        if (this.#takeNodes([], this.#nodes ?? new Map())) this.#noteChange();
       },
     });
   }
@@ -401,20 +396,12 @@ export class FollowedObjects {
     const isKnown = isAway && this.#informers[kind].listed >= 0;
     const effect = isKnown ? 'vipnat goes by their last state' : loss;
     this.#options.logger.warn(`${message}. Until then, ${effect}`, { code });
-    if (kind === 'nodes' && !isKnown) this.#forgetNodes();
+    if (kind === 'nodes' && !isKnown) {
+      // One whose last received state was about to end would end for ever.
+      this.#areNodesForgotten = true;
+      this.index.takeNodes([...(this.#nodes ?? [])].map(([key, before]) => ({ key, before, after: null })));
+    }
     this.#noteChange();
-  }
-
-  /** A node whose last received state was about to end would end for ever. */
-  #forgetNodes(): void {
-    this.#areNodesForgotten = true;
-    this.index.takeNodes([...(this.#nodes ?? [])].map(([key, before]) => ({ key, before, after: null })));
-  }
-
-  /** A watch that continues sends only what is new. */
-  #recallNodes(): void {
-    if (!this.#areNodesForgotten) return;
-    if (this.#takeNodes([], this.#nodes ?? new Map())) this.#noteChange();
   }
 
   /** Nodes change all the time. The first list is news whatever it says: tables wait for it. */

@@ -1,7 +1,7 @@
 import type { Family } from '../net.ts';
 import { type OwnerInfo, line, askLockOwner, balancerRole } from '../http/singleton.ts';
 import type { VipnatError } from '../errors.ts';
-import { type NodeMode, nodeModes } from './node.ts';
+import { nodeModes } from './node.ts';
 import * as z from 'zod/mini';
 import { familyToNft } from '../kernel/port.ts';
 
@@ -43,12 +43,11 @@ export function findTrouble(host: HostBalancer): string | null {
   if (activity === null) return 'the balancer does not say how it does';
   if (activity.behindMs >= hangingMs) return 'the balancer hangs';
   if (tables.some(({ aliveSeconds }) => aliveSeconds === null)) return 'its tables do not count';
-  return activity.mode === 'direct' ? null : describeMode(activity.mode);
-}
-
-function describeMode(mode: NodeMode | null): string {
-  if (mode === null) return 'the balancer has not written its tables yet';
-  return mode === 'none' ? 'this node can serve no address' : 'the balancer leaves them to kube-proxy';
+  if (activity.mode === 'direct') return null;
+  if (activity.mode === null) return 'the balancer has not written its tables yet';
+  return activity.mode === 'none'
+    ? 'this node can serve no address'
+    : 'the balancer leaves them to kube-proxy';
 }
 
 /** Of a node: more seats than a balancer may hold make no sense. */

@@ -148,13 +148,11 @@ class Connections {
     const { remoteAddress } = newest;
     const ofAddress = [...this.#open].filter((socket) => socket.remoteAddress === remoteAddress);
     if (ofAddress.length > this.#limits.ofAddress) this.#close(ofAddress, newest);
-    if (this.#open.size > this.#limits.connections) this.#close(this.#listMost(), newest);
-  }
-
-  /** Who connects from several addresses would take those of all others, which are older. */
-  #listMost(): readonly Socket[] {
-    const groups = Map.groupBy(this.#open, ({ remoteAddress }) => remoteAddress);
-    return [...groups.values()].reduce((most, one) => (one.length > most.length ? one : most));
+    if (this.#open.size <= this.#limits.connections) return;
+    // Who connects from several addresses would take those of all others, which are older.
+    const groups = Map.groupBy(this.#open, (socket) => socket.remoteAddress);
+    const largest = [...groups.values()].reduce((most, one) => (one.length > most.length ? one : most));
+    this.#close(largest, newest);
   }
 
   #close(sockets: readonly Socket[], newest: Socket): void {
@@ -234,7 +232,9 @@ export abstract class KeptServer {
     this.#server = server;
     // It would end the process otherwise.
     server.on('error', (problem) => {
-      this.#restart(problem);
+      this.#server?.close();
+      this.#server = null;
+      if (!this.#isStopped) this.#fail(problem);
     });
     if (this.#failures > 0) onRecovered();
     this.#failures = 0;
@@ -249,12 +249,6 @@ export abstract class KeptServer {
     this.#server = null;
     for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));
-  }
-
-  #restart(error: Error): void {
-    this.#server?.close();
-    this.#server = null;
-    if (!this.#isStopped) this.#fail(error);
   }
 
   #fail(error: NodeJS.ErrnoException): void {

@@ -290,7 +290,7 @@ export function parseStatements(text: string): Statement[] {
     for (const piece of splitAtBraces(removeComment(line))) {
       const words = listWords(piece);
       if (piece === '{') openBlock(blocks);
-      else if (piece === '}') closeBlock(blocks);
+      else if (piece === '}') blocks.splice(Math.max(1, blocks.length - 1));
       else if (words.length > 0) blocks.at(-1)?.push({ words, block: null });
     }
   }
@@ -308,10 +308,6 @@ function openBlock(blocks: Draft[][]): void {
   if (blocks.length > 1 && topKeywords.has(owner.words[0] ?? '')) return;
   owner.block = [];
   blocks.push(owner.block);
-}
-
-function closeBlock(blocks: Draft[][]): void {
-  if (blocks.length > 1) blocks.pop();
 }
 
 /** A line without its comment and the blanks around it. */

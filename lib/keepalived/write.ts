@@ -57,6 +57,8 @@ export class NoticeReader {
   readonly #clock: Clock;
   readonly #onChange: (notice: Notice, before: VrrpState | null) => void;
   readonly #states = new Map<string, InstanceState>();
+  /** By the instance's name; empty where no keepalived sent a notice. */
+  readonly states: ReadonlyMap<string, InstanceState> = this.#states;
   #pending = '';
   readonly #reads: Rounds;
 
@@ -70,11 +72,6 @@ export class NoticeReader {
     this.#clock = clock;
     this.#onChange = onChange;
     this.#reads = new Rounds(clock, this.#read.bind(this), () => pollMs);
-  }
-
-  /** By the instance's name; empty where no keepalived sent a notice. */
-  get states(): ReadonlyMap<string, InstanceState> {
-    return this.#states;
   }
 
   /** Begins to listen. Not to be called twice. */

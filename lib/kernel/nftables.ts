@@ -446,14 +446,11 @@ const layerToFamilies: Readonly<Partial<Record<NftLayer, readonly Family[]>>> = 
 
 type HookedChain = NftChain & { readonly layer: NftLayer };
 
-function isHooked(chain: NftChain): chain is HookedChain {
-  return chain.layer !== null && chain.type !== null;
-}
-
 /** Where chains change all the time, the last reading is as good as any. Rejects with NETLINK_FAILED or TOOL_NOT_PERMITTED. */
 async function listHookedChains(): Promise<readonly HookedChain[]> {
   if (!isInPath('nft')) return [];
   return await withRuleClients(async ({ short, long }) => {
+    const isHooked = (chain: NftChain): chain is HookedChain => chain.layer !== null && chain.type !== null;
     const list = async () => (await listChains(long)).filter(isHooked);
     return (await readOneMoment(short, list, JSON.stringify)) ?? (await list());
   });

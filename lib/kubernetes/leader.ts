@@ -121,15 +121,12 @@ export class LeaderElection {
     this.#begunAt = clock.now();
     const read = { title: `reading Lease ${lease.name}`, path: this.#path, schema };
     const answer = await client.read(read, answerMs);
-    if (answer.outcome === 'gone') await this.#recreate();
-    else if (answer.outcome !== 'found') onProblem(answer);
+    if (answer.outcome === 'gone') {
+      // One that somebody deleted may be one that another leads by.
+      const isOver = this.#observed === null || clock.now() - this.#observed.at > leaseMs;
+      if (isOver || this.#renewedAt !== null) await this.#take(this.#toCreation());
+    } else if (answer.outcome !== 'found') onProblem(answer);
     else if (this.#isFree(answer.object)) await this.#take(this.#toTakeover(answer.object));
-  }
-
-  /** A Lease that somebody deleted may be one that another leads by. */
-  async #recreate(): Promise<void> {
-    const isOver = this.#observed === null || this.#options.clock.now() - this.#observed.at > leaseMs;
-    if (isOver || this.#renewedAt !== null) await this.#take(this.#toCreation());
   }
 
   /** Whether this process may write its name into the Lease; one that has it already renews it. */

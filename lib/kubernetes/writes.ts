@@ -229,13 +229,9 @@ export class RoutedClient implements ObjectClient {
       return answer;
     } catch (error) {
       if (connection !== null) this.#route.markFailed(connection.server);
-      return toFailure(error);
+      const isForbidden = error instanceof VipnatError && error.code === 'API_FORBIDDEN';
+      const detail = error instanceof Error ? error.message : String(error);
+      return { outcome: isForbidden ? 'forbidden' : 'unreachable', detail, version: null } as const;
     }
   }
-}
-
-function toFailure(error: unknown) {
-  const isForbidden = error instanceof VipnatError && error.code === 'API_FORBIDDEN';
-  const detail = error instanceof Error ? error.message : String(error);
-  return { outcome: isForbidden ? 'forbidden' : 'unreachable', detail, version: null } as const;
 }

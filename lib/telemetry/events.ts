@@ -343,8 +343,10 @@ export class EventWriter implements EventRecorder {
       const answer = await this.#send(event);
       this.#failures = 0;
       if (answer.outcome === 'forbidden') return this.#reportForbidden(answer);
-      if (answer.outcome === 'taken') this.#reportAllowed();
-      else this.#options.logger.debug(`vipnat left out an event: ${answer.detail}`);
+      if (answer.outcome === 'taken') {
+        if (this.#isForbidden) this.#options.logger.info('vipnat writes events again');
+        this.#isForbidden = false;
+      } else this.#options.logger.debug(`vipnat left out an event: ${answer.detail}`);
       return 0;
     } catch (error) {
       return this.#fail(error);
@@ -380,11 +382,6 @@ export class EventWriter implements EventRecorder {
     if (leftOut === this.#reportedLeftOut) return;
     this.#reportedLeftOut = leftOut;
     this.#options.logger.debug(`vipnat has left out ${leftOut} events so far: too many, or too old`);
-  }
-
-  #reportAllowed(): void {
-    if (this.#isForbidden) this.#options.logger.info('vipnat writes events again');
-    this.#isForbidden = false;
   }
 
   /** Whether the API can be reached is for its followers to say. */
