@@ -298,7 +298,7 @@ test("a driver of one's own, which the controller is given, serves a Service", a
   await stop();
   const addresses = 'ip link set lo up; ip addr add 10.0.7.20/32 dev lo; ip addr add 10.1.0.7/32 dev lo';
   const example = await startDriverExample('unshare', '--net', 'sh', '-c', `${addresses}; exec "$@"`, 'sh');
-  stop = () => Promise.resolve(example.end());
+  stop = () => Promise.resolve().then(example.end);
   world.startController('own', { driver: `example=${example.driver}` });
   const [described] = parse(readFileSync(example.description, 'utf8'));
   const toOwn = (name: string, driver: string, addresses: readonly string[]) =>

@@ -167,6 +167,14 @@ export function validate(configuration: AlteonConfiguration): string | null {
     if (!readTable(configuration, 'EnhGroupTable').has(String(RealGroup)))
       return `Error: service ${key} has no group`;
   }
+  for (const [key, { IpVer, IpAddr }] of readTable(configuration, 'EnhRealServerTable')) {
+    if (IpVer === 1 && IpAddr === '0.0.0.0') return `Error: real server ${key} has no address`;
+  }
+  return findTwins(configuration);
+}
+
+/** Virtual servers with one address and port in common. No document says whether a unit takes them: the strictest would not. */
+function findTwins(configuration: AlteonConfiguration): string | null {
   const taken = new Map<string, string>();
   for (const [key, { VirtPort, UDPBalance }] of readTable(configuration, 'EnhVirtServicesTable')) {
     const [name = ''] = key.split('/');
@@ -177,9 +185,6 @@ export function validate(configuration: AlteonConfiguration): string | null {
     const other = taken.get(place) ?? name;
     if (other !== name) return `Error: virtual servers ${other} and ${name} have the same address and port`;
     taken.set(place, name);
-  }
-  for (const [key, { IpVer, IpAddr }] of readTable(configuration, 'EnhRealServerTable')) {
-    if (IpVer === 1 && IpAddr === '0.0.0.0') return `Error: real server ${key} has no address`;
   }
   return null;
 }

@@ -33,8 +33,8 @@ export async function startDriverExample(...prefix: readonly string[]): Promise<
     .replace(/addresses:\n(?: {4}- .*\n)+/, `addresses: [${block}.10-${block}.39, '::1']\n`);
   writeFileSync(at('device.yaml'), described);
   writeFileSync(at('web.yaml'), readBlock('yaml', 'listeners').replace(/^.*udp.*\n/m, ''));
-  const [program = '', ...words] = [...prefix, process.execPath, at('device.mjs'), at('edge.sock')];
-  const device = spawn(program, words, { stdio: 'inherit' });
+  const words = [...prefix.slice(1), process.execPath, at('device.mjs'), at('edge.sock')];
+  const device = spawn(prefix[0] ?? 'env', words, { stdio: 'inherit' });
   const end = () => {
     device.kill();
     rmSync(folder, { recursive: true });

@@ -138,3 +138,8 @@ export class Cluster {
 
 /** What is ours. */
 export const ourClass = { type: 'LoadBalancer', loadBalancerClass } as const;
+
+/** A sentence about what the API took; null for what it did not. */
+export function done(status: number, what: string): string | null {
+  return status < 300 ? what : null;
+}

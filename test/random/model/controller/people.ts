@@ -1,12 +1,11 @@
 /** What people and other programs do to the objects. Each answers a sentence about it, or null when it could not be done. */
-import { type Cluster, ourClass } from './cluster.ts';
+import { type Cluster, done, ourClass } from './cluster.ts';
 import type { Random } from '../../../support/random/random.ts';
 import { busy } from './busy.ts';
 import { toggleRewriter } from './rewriter.ts';
 import { excludedNodeLabel, finalizer } from '../../../../lib/api/vipnat.ts';
 import { listAllUsers } from './invariants.ts';
 import { isDeleted } from './pod-facts.ts';
-import { done } from '../rollouts/people.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 

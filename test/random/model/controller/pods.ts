@@ -1,11 +1,10 @@
 /** What Deployments and kubelets do to pods. Each answers a sentence about it, or null when it could not be done. */
-import { type Cluster, ourClass } from './cluster.ts';
+import { type Cluster, done, ourClass } from './cluster.ts';
 import type { Random } from '../../../support/random/random.ts';
 import { gateType } from '../../../../lib/api/vipnat.ts';
 import { otherGate, foreignGate, findOwner, listConditions } from './pod-facts.ts';
 import { busy } from './busy.ts';
 import { mayBeOurs, listIps } from './invariants.ts';
-import { done } from '../rollouts/people.ts';
 
 type Deed = (cluster: Cluster, random: Random) => string | null;
 

@@ -36,6 +36,17 @@ export interface Life {
   readonly link: Link;
 }
 
+/** What all clusters have in common. */
+function share(seed: number): Pick<World, 'clock' | 'forgotten' | 'random' | 'devices'> {
+  const devices = { d1: new PlainDevice(), d2: new PlainDevice() };
+  return {
+    clock: new FakeClock(undefined, 1),
+    forgotten: { ms: -Infinity },
+    random: new Random(seed),
+    devices,
+  };
+}
+
 export class World {
   readonly clock: FakeClock;
   readonly random: Random;
@@ -52,13 +63,10 @@ export class World {
 
   /** The first cluster of a seed, or a second one on the devices of that. */
   constructor(first: number | World) {
-    const shared = typeof first === 'number' ? null : first;
-    this.cluster = shared === null ? 'c' : 'k';
-    this.clock = shared?.clock ?? new FakeClock(undefined, 1);
-    this.forgotten = shared?.forgotten ?? { ms: -Infinity };
-    this.random = shared?.random ?? new Random(Number(first));
+    const shared = typeof first === 'number' ? share(first) : first;
+    this.cluster = shared === first ? 'k' : 'c';
+    ({ clock: this.clock, forgotten: this.forgotten, random: this.random, devices: this.devices } = shared);
     this.api = new MemoryApi(this.clock, () => undefined);
-    this.devices = shared?.devices ?? { d1: new PlainDevice(), d2: new PlainDevice() };
     for (const [name, device] of Object.entries(this.devices)) this.#judgeWrites(name as DeviceName, device);
     const { objects } = this.api;
     objects.create('Namespace', 'apps', {});

@@ -2,7 +2,7 @@
 import type { World } from './world.ts';
 import { gateType } from '../../../../lib/api/vipnat.ts';
 import { otherGate, foreignGate, isTrue } from '../controller/pod-facts.ts';
-import { ourClass } from '../controller/cluster.ts';
+import { done, ourClass } from '../controller/cluster.ts';
 
 export type Act = (world: World) => string | null;
 
@@ -152,8 +152,4 @@ function ofAny(world: World, kind: 'Service' | 'Pod', act: (key: string) => stri
 function pickOf(world: World, kind: 'Service' | 'Pod'): string | null {
   const keys = [...world.api.objects.list(kind).keys()];
   return keys.length === 0 ? null : world.random.pick(keys);
-}
-
-export function done(status: number, what: string): string | null {
-  return status < 300 ? what : null;
 }
