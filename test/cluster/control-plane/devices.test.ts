@@ -294,7 +294,7 @@ async function connectIn(pid: number): Promise<string> {
   return (await promisify(execFile)('nsenter', words, { timeout: 10_000 })).stdout;
 }
 
-test("a driver of one's own, which the controller is given, serves a Service", async () => {
+test('a driver that the controller is given by its path serves a Service', async () => {
   await stop();
   const addresses = 'ip link set lo up; ip addr add 10.0.7.20/32 dev lo; ip addr add 10.1.0.7/32 dev lo';
   const example = await startDriverExample('unshare', '--net', 'sh', '-c', `${addresses}; exec "$@"`, 'sh');
