@@ -36,8 +36,8 @@ export const broken = {
   chain: {
     name: "never lets kube-proxy's chain go",
     file: 'agent/decide/mode.ts',
-    from: '  if (unwanted !== null) {',
-    to: "  if (unwanted !== null && facts.mode !== 'auto') {",
+    from: '  if (unwanted !== null) ',
+    to: "  if (unwanted !== null && facts.mode !== 'auto') ",
     caughtBy: ['netns netns/pinned-chain', 'property property/pinned-chain'],
   },
   stuck: {
