@@ -72,7 +72,7 @@ const captures = ['three-endpoints', 'two-endpoints', 'no-endpoints', 'client-ip
 /** What happens to a host without vipnat. */
 export const event: fc.Arbitrary<Event> = fc.oneof(
   happens(4, 'script', { script: foreignScript }),
-  happens(1, 'script', { script: leftoverScript }),
+  happens(2, 'script', { script: leftoverScript }),
   happens(5, 'edit', { edit }),
   happens(4, 'sync', { source, endpoints }),
   happens(1, 'remove-kube-proxy', { source }),

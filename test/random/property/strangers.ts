@@ -81,13 +81,16 @@ export const foreignScript: fc.Arbitrary<Script> = fc
     return { family, dialect, script: lines.join('\n') };
   });
 
-/** What another version of vipnat could have left: chains of other names, and hooks in other kernel chains. */
+/** What another version of vipnat could have left: chains of other names, and hooks in other chains, also foreign ones. */
 export const leftoverScript: fc.Arbitrary<Script> = fc
   .record({
     source,
     table,
     place: fc.nat(),
-    jump: fc.constantFrom('-j', '-g', '-m comment --comment "vipnat:of-another-version" -j'),
+    hook: fc.constantFrom(
+      ...['-j CHAIN', '-g CHAIN', '-m comment --comment "vipnat:of-another-version" -j CHAIN'],
+      ...['-m comment --comment "vipnat:old" -j ACCEPT', '-m comment --comment "vipnat:old"'],
+    ),
     chain: fc.constantFrom(
       ...['', '-OLD', '-POSTROUTING', '-FORWARD', '-0123456789'].map((end) => `VIPNAT${end}`),
     ),
@@ -97,15 +100,15 @@ export const leftoverScript: fc.Arbitrary<Script> = fc
       '-p tcp -m comment --comment "vipnat:old" -m tcp --dport 6443 -j VIPNAT-END',
     ),
   })
-  .map(({ source: { family, dialect }, table: name, place, jump, chain, inside }) => {
-    // Hooks of ours are only ever looked for where some version of vipnat puts them.
-    const hooks = tableToKernelChains[name].filter((hook) => hook !== 'INPUT');
+  .map(({ source: { family, dialect }, table: name, place, hook, chain, inside }) => {
+    const foreign = ['DOCKER-USER', 'VIPNATION'];
+    const hooked = [...tableToKernelChains[name], ...foreign];
     const lines = [
       `*${name}`,
-      ':VIPNAT-END - [0:0]',
+      ...['VIPNAT-END', ...foreign].map((own) => `:${own} - [0:0]`),
       `:${chain} - [0:0]`,
       `-A ${chain} ${inside}`,
-      `-A ${hooks[place % hooks.length] ?? 'OUTPUT'} ${jump} ${chain}`,
+      `-A ${hooked[place % hooked.length] ?? 'OUTPUT'} ${hook.replace('CHAIN', chain)}`,
       'COMMIT',
       '',
     ];
