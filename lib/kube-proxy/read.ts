@@ -321,7 +321,7 @@ const nftHashLength = 8;
  * The nftables proxy's chain that holds a service port's endpoints: `service-2QRHZV4L-default/kubernetes/tcp/https`.
  * Source: pkg/proxy/nftables/proxier.go, servicePortChainNameBase.
  */
-export function nftServiceChainName(service: ServicePortName): string {
+function nftServiceChainName(service: ServicePortName): string {
   const name = formatService(service);
   return `service-${hashToBase32(name, nftHashLength)}-${name}`;
 }
