@@ -56,8 +56,9 @@ function loadModule(path: string): CreateDriver {
   try {
     found = process.getBuiltinModule('node:module').createRequire(file)(file);
   } catch (error) {
-    const { message = String(error) } = Object(error) as { readonly message?: string };
-    const [line = ''] = message.split('\n');
+    const { message = String(error), code } = Object(error) as Partial<NodeJS.ErrnoException>;
+    const [line = ''] =
+      code === 'ERR_REQUIRE_ASYNC_MODULE' ? ['it has a top-level await'] : message.split('\n');
     throw notLoaded(`the driver ${path} cannot be loaded: ${line}`, error);
   }
   const { createDriver } = Object(found) as { readonly createDriver?: unknown };

@@ -62,13 +62,21 @@ export function checkGates(gates: readonly string[]): string[] {
     .map((text) => refuseValue('--gate', text, rule, 'example.com/load-balancer-ready'));
 }
 
+const driverExample = 'nginx=/etc/vipnat/drivers/nginx.mjs';
+
 /** What is no driver of one's own, or is there twice. */
 export function checkDrivers(drivers: readonly string[]): string[] {
   const names = drivers.map((text) => parseDriverModule(text)?.name);
   const rule = 'is not NAME=MODULE with a name that no other driver has';
   return drivers
     .filter((_, at) => names[at] === undefined || names.indexOf(names[at]) !== at)
-    .map((text) => refuseValue('--driver', text, rule, 'nginx=./nginx.mjs'));
+    .map((text) => refuseValue('--driver', text, rule, driverExample));
+}
+
+function checkDriverPaths(drivers: readonly string[]): string[] {
+  const rule = "is not a path in the controller's pod: it must begin with /";
+  const relative = drivers.filter((text) => /^[^=]*=[^/]/.test(text));
+  return relative.map((text) => refuseValue('--driver', text, rule, driverExample));
 }
 
 /** What is no port for the webhook. */
@@ -97,7 +105,12 @@ function findServicesProblems(options: ManifestOptions, config: Config): string[
     ...wrongPools.map((text) =>
       refuseValue('--pool', text, 'is not a range of addresses', '10.0.9.10-10.0.9.99'),
     ),
-    ...[...checkGates(gate), ...checkDrivers(driver), ...checkFolder(config, usualRunFolder)],
+    ...[
+      ...checkGates(gate),
+      ...checkDrivers(driver),
+      ...checkDriverPaths(driver),
+      ...checkFolder(config, usualRunFolder),
+    ],
     ...[...findListenProblems(balancerListen), ...findProbePortProblems(nodeProbePort)],
     ...[...checkDefaultDevice(options), ...findInjectionProblems(injectGates)],
   ];
@@ -256,7 +269,10 @@ export const controllerFlags = {
   ),
   gate: list('TYPE', 'also open readiness gates of this type; repeat the flag for more'),
   /** Modules with drivers, each as `NAME=PATH`. */
-  driver: list('NAME=MODULE', 'a driver of your own for LoadBalancerDevices; repeat the flag for more'),
+  driver: list(
+    'NAME=MODULE',
+    'a driver of your own, in pods from the ConfigMap vipnat-drivers; repeat the flag for more',
+  ),
 };
 
 const servicesFlags = {

@@ -103,7 +103,7 @@ const ownExamples = new Map([
   ['--node-probe-port', '10256'],
   ['--default-device', 'edge'],
   ['--gate', 'example.com/load-balancer-ready'],
-  ['--driver', 'nginx=./nginx.mjs'],
+  ['--driver', 'nginx=/etc/vipnat/drivers/nginx.mjs'],
   ['--image', 'vipnat:2'],
   ['--namespace', 'vipnat'],
   ['--keepalived-image', 'keepalived:2'],

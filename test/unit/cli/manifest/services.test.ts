@@ -186,10 +186,14 @@ describe("the balancer's pods", () => {
       ['--inject-gates=hook'],
       /^--inject-gates hook is none of policy, webhook\. Example: --inject-gates=webhook$/,
     ],
-    ...['nginx', 'haproxy=./own.mjs', 'a b=./own.mjs', 'nginx=own'].map((text): [string[], RegExp] => [
+    ...['nginx', 'haproxy=/own.mjs', 'a b=/own.mjs', 'nginx=/own'].map((text): [string[], RegExp] => [
       ['--driver', text],
-      /^--driver .* is not NAME=MODULE with a name that no other driver has\. Example: --driver nginx=\.\/nginx\.mjs$/,
+      /^--driver .* is not NAME=MODULE with a name that no other driver has\. Example: --driver nginx=\/etc\/\S+$/,
     ]),
+    [
+      ['--driver', 'nginx=./nginx.mjs'],
+      /^--driver \S+ is not a path in the controller's pod: it must begin with \/\./,
+    ],
     [['--pool', '10.0.9'], /^--pool 10\.0\.9 is not a range of addresses\. Example: /],
     [
       ['--balancer-listen', 'eth0'],
