@@ -51,10 +51,13 @@ export async function loadDriver(name: string, modules: readonly string[] = []):
  * wait at their top level.
  */
 function loadModule(path: string): CreateDriver {
-  const file = resolve(path);
+  let file = resolve(path);
   let found: unknown;
   try {
-    found = process.getBuiltinModule('node:module').createRequire(file)(file);
+    const requireHere = process.getBuiltinModule('node:module').createRequire(file);
+    // A link and a folder have another name.
+    file = requireHere.resolve(file);
+    found = requireHere(file);
   } catch (error) {
     const { message = String(error), code } = Object(error) as Partial<NodeJS.ErrnoException>;
     const [line = ''] =

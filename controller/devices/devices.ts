@@ -72,7 +72,7 @@ function findConflict(device: LoadBalancerDevice, all: readonly LoadBalancerDevi
 
 /** `https://LB1/`, `lb1:443` and `lb1:9443` are one: a unit without a port has one of these, by its driver. */
 function toPlainUnit(unit: string): string {
-  const url = URL.parse(unit.includes('://') ? unit : `https://${unit}`);
+  const url = URL.parse(unit.includes('://') ? unit : `https://${unit}`) ?? URL.parse(`https://[${unit}]`);
   return (url?.host ?? unit).replace(/:9?443$/, '');
 }
 

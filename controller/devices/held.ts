@@ -38,6 +38,10 @@ export class HeldBalancer {
   /** What the device is known to have, as text; null where that is not known, or is to be compared. */
   #text: string | null = null;
   #runningSinceMs: number | null = null;
+  /** What was asked for last, as text, and how often that was refused in a row. */
+  #asked = '';
+  #refused: string | null = null;
+  #refusals = 0;
   #goneSinceMs: number | null = null;
   #wanted: readonly string[] = [];
   /** By `nameMember`, to since when each drains. */
@@ -108,6 +112,7 @@ export class HeldBalancer {
     this.isCleared = false;
     this.#text = null;
     this.#runningSinceMs ??= nowMs;
+    this.#asked = balancer === null ? '' : toText(balancer);
     const wanted = (balancer?.addresses ?? []).map(({ text }) => text);
     if (wanted.some((text) => !this.addresses.includes(text))) this.isServing = false;
     this.#wanted = wanted;
@@ -138,9 +143,11 @@ export class HeldBalancer {
     return nowMs - (this.#runningSinceMs ?? nowMs);
   }
 
-  /** The wait before what is refused is tried again. The cause may be gone in a moment, or never: it doubles, from 30 s to 5 minutes. */
-  refusedMs(nowMs: number): number {
-    return Math.min(Math.max(this.runsMs(nowMs), 30_000), 300_000);
+  /** The last call was refused. Answers the wait before it is repeated: the cause may be gone in a moment, or never. */
+  refuse(): number {
+    this.#refusals = this.#asked === this.#refused ? this.#refusals + 1 : 0;
+    this.#refused = this.#asked;
+    return Math.min(30_000 * 2 ** this.#refusals, 300_000);
   }
 
   /** For how long no Service has had its uid; null where one has. */

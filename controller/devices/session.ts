@@ -6,6 +6,7 @@ import {
   isBehind,
   type DeviceSettings,
   type CreateDriver,
+  type DriverContext,
   type LoadBalancerDriver,
   type Progress,
   type Owned,
@@ -171,50 +172,77 @@ export function limitUnresponsive(
 /** So long after its signal a call may take to end. */
 const graceMs = 5000;
 
-/** Calls end with their signals, texts have no password, and what is `running` says when to ask again: a driver from elsewhere may forget it. */
-function guard(driver: LoadBalancerDriver, { credentials }: Credentials, clock: Clock): LoadBalancerDriver {
+/** Takes the password out of texts and errors, also as a header or a URL has it. One of three characters or less is in too many words. */
+function hideCredentials({ credentials }: Credentials) {
   const { username = '', password = '' } = credentials ?? {};
-  const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')];
-  const hide = (text: string) =>
-    password === '' ? text : secrets.reduce((all, secret) => all.replaceAll(secret, '***'), text);
-  async function settle<Answer>(signal: AbortSignal, call: () => Promise<Answer>): Promise<Answer> {
-    const { promise, reject } = Promise.withResolvers<never>();
-    let cancel: () => void = () => undefined;
-    const end = () => {
-      cancel = clock.schedule(graceMs, () => {
-        reject(new Error('a call of its driver does not end'));
-      });
-    };
-    signal.addEventListener('abort', end, { once: true });
-    try {
-      return await Promise.race([call(), promise]);
-    } catch (error) {
-      if (error instanceof Error) error.message = hide(error.message);
-      throw error;
-    } finally {
-      signal.removeEventListener('abort', end);
-      cancel();
-    }
+  const header = Buffer.from(`${username}:${password}`).toString('base64');
+  const forms = password.length < 4 ? [] : [header, encodeURIComponent(password), password];
+  const hide = (text = '') => forms.reduce((all, form) => all.replaceAll(form, '***'), text);
+  const hideIn = (error: unknown): unknown => {
+    const { name, kind, message = String(error) } = Object(error) as Partial<DeviceError>;
+    return hide(message) === message ? error : Object.assign(new Error(hide(message)), { name, kind });
+  };
+  return { hide, hideIn };
+}
+
+/** Ends soon after the signal, whatever the call does. */
+async function settle<Answer>(
+  signal: AbortSignal,
+  clock: Clock,
+  call: () => Promise<Answer>,
+): Promise<Answer> {
+  signal.throwIfAborted();
+  const { promise, reject } = Promise.withResolvers<never>();
+  let cancel: () => void = () => undefined;
+  const end = () => {
+    cancel = clock.schedule(graceMs, () => {
+      reject(new Error('a call of its driver does not end'));
+    });
+  };
+  signal.addEventListener('abort', end, { once: true });
+  try {
+    return await Promise.race([call(), promise]);
+  } finally {
+    signal.removeEventListener('abort', end);
+    cancel();
   }
+}
+
+/** A driver from elsewhere may forget signals, put the password into texts, and not say when to ask again. */
+function guard(create: () => LoadBalancerDriver, credentials: Credentials, clock: Clock): LoadBalancerDriver {
+  const { hide, hideIn } = hideCredentials(credentials);
+  const read = async <Answer>(signal: AbortSignal, call: () => Promise<Answer>): Promise<Answer> => {
+    try {
+      return await settle(signal, clock, call);
+    } catch (error) {
+      throw hideIn(error);
+    }
+  };
   async function change(signal: AbortSignal, call: () => Promise<Progress>): Promise<Progress> {
-    const progress = await settle(signal, call);
+    const progress = await read(signal, call);
     if (progress.result === 'done') return progress;
     const why = hide(progress.why);
     if (progress.result !== 'running') return { ...progress, why };
     return { ...progress, why, retryInMs: Number.isFinite(progress.retryInMs) ? progress.retryInMs : 1000 };
+  }
+  let driver: LoadBalancerDriver;
+  try {
+    driver = create();
+  } catch (error) {
+    throw hideIn(error);
   }
   const { confirm } = driver;
   return {
     get capabilities() {
       return driver.capabilities;
     },
-    list: (signal) => settle(signal, () => driver.list(signal)),
-    plan: (wanted, signal) => settle(signal, () => driver.plan(wanted, signal)),
+    list: (signal) => read(signal, () => driver.list(signal)),
+    plan: (wanted, signal) => read(signal, () => driver.plan(wanted, signal)),
     ensure: (wanted, signal) => change(signal, () => driver.ensure(wanted, signal)),
     remove: (id, signal) => change(signal, () => driver.remove(id, signal)),
     confirm: confirm && ((all, signal) => change(signal, () => confirm.call(driver, all, signal))),
     readState: async (signal) => {
-      const { units, foreignChanges } = await settle(signal, () => driver.readState(signal));
+      const { units, foreignChanges } = await read(signal, () => driver.readState(signal));
       const shown = units.map((unit) => ({ ...unit, why: hide(unit.why) }));
       return { units: shown, foreignChanges: foreignChanges.map(hide) };
     },
@@ -396,15 +424,15 @@ export class DeviceSession {
     const create = await findDriver(driver);
     const own = { name: metadata.name, cluster, identity, units, options: options ?? {} };
     const settings = { ...own, ...this.#credentials };
-    const created = create(settings, {
+    const context: DriverContext = {
       clock,
       beforeCall: async () => {
         await pace.take();
         if (writeMs() === 0) throw new NotLeadingError('this controller does not lead');
         onCall();
       },
-    });
-    this.#driver = guard(created, settings, clock);
+    };
+    this.#driver = guard(() => create(settings, context), settings, clock);
     return this.#driver;
   }
 }

@@ -459,7 +459,7 @@ export class DeviceWriter {
     }
     const message = `The device ${this.name} refuses: ${why}. vipnat tries again within 5 minutes.`;
     this.#notify(uid, { problem: { reason: 'DeviceRefused', message } });
-    return { kind: 'again', afterMs: held.refusedMs(this.#options.clock.now()) };
+    return { kind: 'again', afterMs: held.refuse() };
   }
 
   #fail(uid: string, failures: number, why: string): TurnResult {

@@ -274,7 +274,10 @@ export async function openMembers(addresses: Balancer['addresses']): Promise<Ope
     for (let at = 0; at < portCount; at += 1)
       for (const address of addresses) {
         const server = createServer((socket) => {
-          socket.on('error', () => undefined).end(formatMember({ address, port: memberPorts[at] ?? 0 }));
+          socket
+            .on('error', () => undefined)
+            .resume()
+            .end(formatMember({ address, port: memberPorts[at] ?? 0 }));
         });
         servers.push(server.listen(memberPorts[at] ?? 0, address.text));
         await once(server, 'listening');

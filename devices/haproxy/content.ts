@@ -99,7 +99,7 @@ export function askContent(slots: readonly string[] | null = null): readonly str
 /** @throws DeviceError nonsense where a unit has another configuration. */
 export function readContent(unit: string, answers: readonly string[], reader: Reader): UnitContent {
   const [role = '', limits = '', owners = '', frontends = '', ...servers] = answers;
-  const { keyToValue: fields } = readMap(unit, maps.role, role);
+  const { keyToValue: fields, strays: roleStrays } = readMap(unit, maps.role, role);
   const flags = [...fields].filter(([key]) => key.startsWith(contentOf));
   const { keyToValue: limit } = readMap(unit, maps.limits, limits);
   const { keyToValue: slotToText, strays: ownerStrays } = readMap(unit, maps.owners, owners);
@@ -120,7 +120,7 @@ export function readContent(unit: string, answers: readonly string[], reader: Re
     markToSlots: Map.groupBy(slotToOwner.keys(), (slot) => slotToOwner.get(slot)?.mark ?? ''),
     keyToSlot,
     slotToKeys: Map.groupBy(keyToSlot.keys(), (key) => keyToSlot.get(key) ?? ''),
-    strays: [...ownerStrays, ...keyStrays],
+    strays: [...roleStrays, ...ownerStrays, ...keyStrays],
     slotToServers: readServers(servers),
   };
 }
@@ -155,7 +155,10 @@ export function planKept(content: UnitContent, others: readonly UnitContent[]): 
   const known = elsewhere.filter(({ whose, state }) => whose === 'other' && state === 'kept');
   const isMissing = (key: string, all: readonly Flag[]) => all.every((one) => one.key !== key);
   const isLost = ({ key, state, whose }: Flag) =>
-    whose === 'other' && state === 'lacking' && others.length > 0 && isMissing(key, known);
+    whose === 'other' &&
+    state === 'lacking' &&
+    others.length > 0 &&
+    !known.some((one) => `${one.key}_`.startsWith(`${key}_`));
   const over = flags.filter((flag) => flag.whose === 'former' || isLost(flag));
   const dropped = over.map(({ key }) => `del map ${maps.role} ${contentOf}${key}`);
   if (isKept(content)) return dropped;
@@ -200,7 +203,7 @@ function readOwner(text: string, { cluster, identity }: Reader): Owner {
     /^(.*?)_(\d+)_(\d+)(?:_([\da-f]{8}))?$/.exec(text) ?? [];
   const listener = { port: Number(port), affinityS: Number(affinityS) };
   const parsed = parseMark(own, cluster);
-  if (parsed === null || isOtherCluster(written, identity))
+  if (parsed === null || isOtherCluster(written ?? parsed.rest[0], identity))
     return { mark: [own, written ?? []].flat().join('_'), identity: '', ...listener };
   return { mark: formatMark(parsed.id), identity: written ?? '', ...listener };
 }

@@ -211,8 +211,8 @@ class Planner {
     for (const key of this.#markToKeys.get(mark) ?? []) {
       const other = this.#findOther(mark, key);
       // Its Service may be another tenant's.
-      const [, cluster] = other?.split('_') ?? [];
-      const whose = cluster === undefined ? 'another program' : `the cluster ${cluster}`;
+      const [program, cluster] = other?.split('_') ?? [];
+      const whose = program === 'vipnat' ? `the cluster ${cluster}` : 'another program';
       const why = `${this.#unit} has ${key} for ${whose}: remove it there`;
       if (other !== null) return new DeviceError('foreign-changes', why);
     }

@@ -95,7 +95,7 @@ export class FakeHaproxy {
 
   #changeMap(verb: string, file: string, [key = '', value = '']: readonly string[]): string {
     const entries = this.#mapToEntries.get(toName(file)) ?? [];
-    const known = entries.filter(([other]) => other === key);
+    const known = entries.filter(([other], at) => other === key || key === `#0x${at + 1}`);
     if (verb === 'add') entries.push([key, value]);
     else if (known.length === 0) return 'entry not found.';
     for (const entry of known)

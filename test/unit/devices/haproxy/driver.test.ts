@@ -231,6 +231,17 @@ describe('a pair', () => {
     expect(await state()).toEqual(['active true', 'standby true']);
   });
 
+  test('whose flag two clusters wrote at once has it once, and the first one counts', async () => {
+    const { other, ensure, state } = start(2);
+    await ensure(1);
+    for (const flag of ['kept', 'lacking']) other.run(`add map vipnat-role.map content_gone ${flag}`);
+    await ensure(1, ['10.1.0.2:80']);
+    expect(other.list('role').filter((line) => line.startsWith('content_gone'))).toEqual([
+      'content_gone kept',
+    ]);
+    expect(await state()).toHaveLength(2);
+  });
+
   test('of which both units are active is followed on both, each as it is', async () => {
     const { unit, other, driver, ensure, confirm, state } = start(2);
     await ensure(1);
