@@ -111,7 +111,10 @@ describe('flags and words of a command are read', () => {
     ],
     [
       'controller',
-      { namespace: 'vipnat-system', defaultClass: false, defaultDevice: null, gate: [], driver: [], webhookPort: null },
+      {
+        ...{ namespace: 'vipnat-system', defaultClass: false, defaultDevice: null },
+        ...{ gate: [], driver: [], webhookPort: null },
+      },
     ],
     ['balancer', { namespace: 'vipnat-system', nodeAddress: [], nodeProbePort: 10_256 }],
     ['balancer --node-probe-port off --node-address=', { nodeAddress: [], nodeProbePort: 0 }],

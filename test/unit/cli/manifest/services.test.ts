@@ -166,8 +166,8 @@ describe("the balancer's pods", () => {
   test('have drivers of their own from a ConfigMap, also before that is there', async () => {
     const driver = '--driver=nginx=/etc/vipnat/drivers/nginx.mjs';
     const { containers, volumes } = await findPod('vipnat-controller', driver);
-    expect(containers[0].args).toContain(driver);
-    expect(containers[0].volumeMounts).toMatchObject([{ name: 'drivers', mountPath: '/etc/vipnat/drivers' }]);
+    const [{ args, volumeMounts }] = containers;
+    expect([args.includes(driver), volumeMounts[0].mountPath]).toEqual([true, '/etc/vipnat/drivers']);
     expect(volumes).toEqual([{ name: 'drivers', configMap: { name: 'vipnat-drivers', optional: true } }]);
   });
 

@@ -232,14 +232,12 @@ describe('a pair', () => {
   });
 
   test('whose flag two clusters wrote at once has it once, and the first one counts', async () => {
-    const { other, ensure, state } = start(2);
+    const { other, ensure } = start(2);
     await ensure(1);
     for (const flag of ['kept', 'lacking']) other.run(`add map vipnat-role.map content_gone ${flag}`);
     await ensure(1, ['10.1.0.2:80']);
-    expect(other.list('role').filter((line) => line.startsWith('content_gone'))).toEqual([
-      'content_gone kept',
-    ]);
-    expect(await state()).toHaveLength(2);
+    const flags = other.list('role').filter((line) => line.startsWith('content_gone'));
+    expect(flags).toEqual(['content_gone kept']);
   });
 
   test('of which both units are active is followed on both, each as it is', async () => {
