@@ -190,8 +190,6 @@ export class Subject {
 
   async #bound<Answer>(what: string, call: (signal: AbortSignal) => Promise<Answer>, more?: AbortSignal) {
     const { clock, signal, hasEnded } = this.#parts;
-    // A driver that waits for nothing would keep limits and Ctrl-C from their turn.
-    await new Promise((resolve) => setImmediate(resolve));
     signal.throwIfAborted();
     const limit = Promise.withResolvers<never>();
     const cancel = scheduleLimit(clock, limitMs, () => {

@@ -137,6 +137,8 @@ async function checkConcurrency(bench: Bench, shapes: Shapes): Promise<void> {
     if (new Set(names).size < names.length)
       throw new CheckFailed(`during ensure, list has a balancer twice: ${quoteSome(names)}`);
     await reader.plan(shapes.changed());
+    // A driver that waits for nothing would keep the change, limits and Ctrl-C from their turn.
+    await new Promise((resolve) => setImmediate(resolve));
   } while (!state.isOver);
   await ended;
   await bench.expectSettled(shapes.changed(), 'after ensure');
