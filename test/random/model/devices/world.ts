@@ -105,7 +105,6 @@ export class World {
     );
   }
 
-  /** Of its cluster. What no cluster has is foreign. */
   #judgeWrites(name: DeviceName, device: PlainDevice): void {
     for (const [key, value] of foreign) device.objects.set(key, value);
     const { onWrite } = device;
