@@ -235,7 +235,8 @@ export class DeviceWriter {
     if (before === null) return;
     // While all is compared, the unit may say so once more.
     const isEmpty = now.isEmpty && this.#toCompare.size === 0;
-    if (isEmpty || now.isNewlyBehind) this.#compareAll();
+    if (now.isNewlyBehind) this.#recheck();
+    else if (isEmpty) this.#compareAll();
     else if (units.some(({ isInSync }) => isInSync === false)) {
       // With any Service a driver brings each unit to what the active one has.
       const held = [...this.#uidToHeld.values()].find(({ isThere }) => isThere);
@@ -248,7 +249,13 @@ export class DeviceWriter {
     const before = this.#seen?.active ?? active;
     if (this.#seen === null || active === null || before === active) return;
     this.#seen = { ...this.#seen, active };
-    this.#compareAll();
+    this.#recheck();
+  }
+
+  /** A unit that has missed changes may still have what nobody knows of: all is listed before it is compared. */
+  #recheck(): void {
+    if (this.#listedMs !== null) this.#listedMs = -Infinity;
+    this.#queue.add(deviceKey);
   }
 
   /** What the units say. One that may lack something learns what it is to have, as soon as all was compared; until it has that, all is compared again. */
@@ -291,11 +298,7 @@ export class DeviceWriter {
 
   /** What the device has of this cluster, whoever wrote it. Who asks meanwhile gets the same answer. */
   #list(signal: AbortSignal): Promise<void> {
-    this.#listing ??= this.#lock
-      .alone(() => this.#readList(signal))
-      .finally(() => {
-        this.#listing = null;
-      });
+    this.#listing ??= this.#lock.alone(() => this.#readList(signal)).finally(() => (this.#listing = null));
     return this.#listing;
   }
 
@@ -408,7 +411,9 @@ export class DeviceWriter {
     this.#notify(uid, { deviceStatus: 'serves', gated });
     await this.#takeOver(held);
     this.#notify(uid, { deviceStatus: 'serves', problem, remark });
-    if (held.isDraining) this.#reportDrains();
+    // Between two checks of the device, for those who watch a rollout.
+    const isDue = held.isDraining && clock.now() - this.#reportedMs >= unrestMs;
+    if (isDue && this.#deviceStatus !== null) this.#report(this.#deviceStatus);
     const isUnrest = held.isDraining || problem !== null;
     return isUnrest ? { kind: 'again', afterMs: unrestMs } : { kind: 'done' };
   }
@@ -420,12 +425,6 @@ export class DeviceWriter {
     if (result !== null && held.isThere) return result;
     this.#notify(held.id.uid, { problem, remark, gated });
     return { kind: 'again', afterMs: unrestMs };
-  }
-
-  /** Between two checks of the device, for those who watch a rollout. */
-  #reportDrains(): void {
-    const isDue = this.#options.clock.now() - this.#reportedMs >= unrestMs;
-    if (this.#deviceStatus !== null && isDue) this.#report(this.#deviceStatus);
   }
 
   async #clear(held: HeldBalancer, { driver, signal, failures }: Call): Promise<TurnResult> {

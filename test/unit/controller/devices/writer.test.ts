@@ -220,9 +220,9 @@ describe('a device that fails', () => {
   });
 
   testSteps(() => begin({ units: ['u1', 'u2'] }), {
-    'whose other unit becomes active has everything compared after the next look, whatever that unit says':
-      'set {"isInSync":true}; wait 100000; clear; set {"active":1}; wait 34000; balancers a; forget; wait 100000; ' +
-      'called ',
+    'whose other unit becomes active has all listed and compared after the next look, whatever that unit says':
+      'set {"isInSync":true}; wait 100000; clear; stale vipnat_c_apps_gone_u {"addresses":[]}; set {"active":1}; ' +
+      'wait 34000; balancers gone a; wait 61000; balancers a; forget; wait 100000; called ',
   });
 
   testSteps(() => begin({ addresses: ['10.9.0.0/23'] }, listKeys(300)), {
