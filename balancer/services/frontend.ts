@@ -31,7 +31,7 @@ import {
   findUnknownMethod,
 } from '../../lib/api/service.ts';
 import { quoteTenant } from '../../lib/text.ts';
-import { nameTunnelFilter } from '../../lib/kernel/forwarding.ts';
+import { nameReversePathFilter } from '../../lib/kernel/forwarding.ts';
 import { countHashSlots, maxSlots } from '../table/slots.ts';
 
 /** What to balance, a sentence for each endpoint that cannot be used, and one for each setting that is not applied. */
@@ -244,7 +244,7 @@ function listRemarks({ service, taken, withheld }: BalancedService, malformed: r
 function describeDropping(ports: readonly PortBalance[], { strictTunnels = [] }: Place): string | null {
   const isSentOn = ports.some(({ family, isHere, relay }) => family === 'ipv4' && isHere && relay !== null);
   if (!isSentOn || strictTunnels.length === 0) return null;
-  const switches = strictTunnels.map((device) => `${nameTunnelFilter(device)}=2`).join(' ');
+  const switches = strictTunnels.map((device) => `${nameReversePathFilter(device)}=2`).join(' ');
   return (
     `with policy Local, this node drops what other nodes send on by ${strictTunnels.join(' and ')} (rp_filter is 1). ` +
     `Run: sysctl -w ${switches}`

@@ -47,7 +47,7 @@ import {
   readModules,
   listSwitchedInterfaces,
   readSysctls,
-  nameTunnelFilter,
+  nameReversePathFilter,
 } from '../../lib/kernel/forwarding.ts';
 import {
   type NeighbourQuestion,
@@ -94,7 +94,7 @@ export async function gatherFacts(needs: GatherNeeds): Promise<HostFacts> {
     earlyRules: within(readEarlyRules()),
     inputRules: within(readInputRules()),
     sysctls: listSwitchedInterfaces().then((devices) =>
-      readSysctls([...Object.values(sysctlNames), ...devices.map(nameTunnelFilter)]),
+      readSysctls([...Object.values(sysctlNames), ...devices.map(nameReversePathFilter)]),
     ),
     ipvs: within(readIpvs()),
     adverts: captureAdverts(needs),

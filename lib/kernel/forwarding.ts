@@ -196,13 +196,13 @@ export function listUntranslatedProtocols(): readonly string[] {
  */
 export async function listStrictTunnels(): Promise<string[]> {
   const tunnels = await withNetlinkClient('route', dumpTunnels);
-  const values = await readSysctls(['all', ...tunnels].map(nameTunnelFilter));
-  const value = (device: string) => Number(values.get(nameTunnelFilter(device)) ?? 0);
+  const values = await readSysctls(['all', ...tunnels].map(nameReversePathFilter));
+  const value = (device: string) => Number(values.get(nameReversePathFilter(device)) ?? 0);
   return tunnels.filter((device) => Math.max(value('all'), value(device)) === 1);
 }
 
-/** The switch of an interface, as sysctl(8) takes it: a dot in the interface's name is a slash there. */
-export function nameTunnelFilter(device: string): string {
+/** The switch of an interface's reverse path filter, as sysctl(8) takes it: a dot in the interface's name is a slash there. */
+export function nameReversePathFilter(device: string): string {
   return nameSwitch('ipv4', device, 'rp_filter');
 }
 

@@ -11,7 +11,7 @@ import {
   sysctlNames,
 } from '../facts.ts';
 import { listFamilies, converge, install } from '../remedies.ts';
-import { forwardingSwitch, nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
+import { forwardingSwitch, nameReversePathFilter } from '../../../lib/kernel/forwarding.ts';
 import type { HostReading } from '../../../agent/main.ts';
 import { type Family, isInSubnet } from '../../../lib/net.ts';
 import { isBalanced, quoteText } from '../../../config/options.ts';
@@ -94,7 +94,7 @@ export const forwardingChecks: Checks = {
      * everywhere. Source: Documentation/networking/ip-sysctl.rst of Linux. With one network there is only one return path.
      */
     find: ({ config, interfaces, sysctls }) => {
-      const value = (device: string) => Number(sysctls.get(nameTunnelFilter(device)) ?? 0);
+      const value = (device: string) => Number(sysctls.get(nameReversePathFilter(device)) ?? 0);
       const vips = config.vips.filter(({ family }) => family === 'ipv4');
       const isVip = (address: string) => vips.some((vip) => vip.address === address);
       const own = interfaces.filter(({ address, family }) => family === 'ipv4' && !isVip(address));
@@ -105,13 +105,13 @@ export const forwardingChecks: Checks = {
       if (vips.length === 0) return { notHere: 'no virtual IP is IPv4' };
       if (devices.length < 2) return { notHere: 'this host is in one network' };
       return checkEach(devices, noVip, (device) => {
-        const names = ['all', device].map(nameTunnelFilter);
+        const names = ['all', device].map(nameReversePathFilter);
         if (!names.some((name) => sysctls.has(name))) return { unknown: `${names[1] ?? ''} cannot be read` };
         if (!isStrict(device)) return null;
         return {
           title: `${device} drops packets whose return path uses another interface (rp_filter is 1)`,
           why: `This host is in ${devices.length} networks (${devices.join(', ')}). Clients get no answer if their packets arrive on ${device} and the route back uses another interface.`,
-          remedy: [`sysctl -w ${nameTunnelFilter('all')}=2`],
+          remedy: [`sysctl -w ${nameReversePathFilter('all')}=2`],
         };
       });
     },

@@ -10,7 +10,7 @@ import {
   type Finding,
   type ServicesCluster,
 } from '../facts.ts';
-import { nameTunnelFilter } from '../../../lib/kernel/forwarding.ts';
+import { nameReversePathFilter } from '../../../lib/kernel/forwarding.ts';
 import { formatAge, shorten } from '../../../lib/text.ts';
 import { seatChecks, poolChecks, deviceChecks } from './service-addresses.ts';
 import {
@@ -186,7 +186,7 @@ const balancerChecks: Checks = {
           why:
             'With policy Local, other nodes send the packets of clients on to pods of this node. If these packets come by a tunnel, this node ' +
             'drops them, and the clients get no answer.',
-          remedy: [`sysctl -w ${nameTunnelFilter(device)}=2`],
+          remedy: [`sysctl -w ${nameReversePathFilter(device)}=2`],
         })),
       ),
   },

@@ -42,10 +42,10 @@ describe('away from keepalived and HAProxy as kubeadm has them', () => {
   test('vipnat is started: what is new goes past HAProxy', async () => {
     const { errors } = await steps.take('vipnat started', haproxyPort, startBoth);
     expect(errors).toEqual({});
-    const { errors: later, proxied } = await steps.take('… and running', haproxyPort, nothing);
+    const { errors: later, proxied, sent } = await steps.take('… and running', haproxyPort, nothing);
     expect(later).toEqual({});
-    // keepalived's check still asks HAProxy itself, once a second.
-    expect(proxied).toBeLessThan(20);
+    // keepalived's check still asks HAProxy itself, once a second, however long the step takes.
+    expect(proxied).toBeLessThan(sent / 100);
   });
 
   test('the way back: vipnat cleanup gives everything to HAProxy again', async () => {
