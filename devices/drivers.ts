@@ -47,10 +47,14 @@ export async function loadDriver(name: string, modules: readonly string[] = []):
 }
 
 /**
- * By Node's own require, which a single executable has not: its require knows Node's modules alone. It takes ES modules, too, unless they
- * wait at their top level.
+ * What a module exports by this name, by Node's own require, which a single executable has not: its require knows Node's modules alone. It
+ * takes ES modules, too, unless they wait at their top level.
+ * @throws VipnatError DRIVER_NOT_LOADED
  */
-function loadModule(path: string): CreateDriver {
+export function loadFunction(
+  path: string,
+  name: string,
+): { file: string; call: (...given: unknown[]) => unknown } {
   let file = resolve(path);
   let found: unknown;
   try {
@@ -62,12 +66,16 @@ function loadModule(path: string): CreateDriver {
     const { message = String(error), code } = Object(error) as Partial<NodeJS.ErrnoException>;
     const [line = ''] =
       code === 'ERR_REQUIRE_ASYNC_MODULE' ? ['it has a top-level await'] : message.split('\n');
-    throw notLoaded(`the driver ${path} cannot be loaded: ${line}`, error);
+    throw notLoaded(`the module ${path} cannot be loaded: ${line}`, error);
   }
-  const { createDriver } = Object(found) as { readonly createDriver?: unknown };
-  if (typeof createDriver !== 'function')
-    throw notLoaded(`the driver ${path} exports no function createDriver: docs/drivers.md has an example`);
-  let first: CreateDriver | null = createDriver as CreateDriver;
+  const { [name]: call } = Object(found) as Readonly<Record<string, unknown>>;
+  if (typeof call === 'function') return { file, call: call as (...given: unknown[]) => unknown };
+  throw notLoaded(`the module ${path} exports no function ${name}: docs/drivers.md has an example`);
+}
+
+function loadModule(path: string): CreateDriver {
+  const { file, call } = loadFunction(path, 'createDriver');
+  let first: CreateDriver | null = call as CreateDriver;
   return (settings, context) => {
     const create = first ?? loadAgain(file);
     first = null;

@@ -21,7 +21,14 @@ import {
   openMembers,
   runConformance,
 } from '../../devices/conformance/run.ts';
-import { type OpenDevice, chooseSites, configure, openDevice, isStateInTrouble } from '../device/site.ts';
+import {
+  type OpenDevice,
+  chooseSites,
+  configure,
+  isStateInTrouble,
+  loadActions,
+  openDevice,
+} from '../device/site.ts';
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { constants } from 'node:os';
@@ -119,6 +126,7 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   const { open, description } = opened;
   const checks = chooseChecks(options.only);
   const sites = chooseSites(description.addresses, options.ports);
+  const actions = options.actions === null ? {} : loadActions(options.actions, opened.settings);
   const members = options.members === null ? null : await openMembers(options.members);
   const stop = watchSignals(stderr);
   const report = await runConformance(
@@ -126,7 +134,7 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
       clock: systemClock,
       open: (cluster, driverContext, identity) => open(driverContext, cluster, identity),
       sites: { ...sites, ...members?.sites },
-      actions: members === null ? {} : { connect: members.connect },
+      actions: { ...members?.actions, ...actions },
     },
     {
       checks,

@@ -60,6 +60,7 @@ export const deviceFlags = {
       'for conformance: addresses of this host at which the device reaches members. Clients then try each listener',
       (given): readonly Address[] | null => (given === undefined ? null : readAddresses(splitList(given))),
     ),
+    actions: text('MODULE', 'for conformance: a module that restarts the device, cuts it off and more'),
     removeLeftovers: toggle('for conformance: first remove balancers of an earlier run'),
   }),
   json,

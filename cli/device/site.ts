@@ -6,15 +6,21 @@ import {
   type DeviceDescription,
 } from './files.ts';
 import type { Environment } from '../../config/load.ts';
-import { configurations, loadDriver } from '../../devices/drivers.ts';
+import { configurations, loadDriver, loadFunction } from '../../devices/drivers.ts';
 import {
   type DriverContext,
+  type DeviceSettings,
   type LoadBalancerDriver,
   type DeviceState,
   isBehind,
 } from '../../devices/driver.ts';
 import { VipnatError } from '../../lib/errors.ts';
-import { type Sites, describeError, documentationSites } from '../../devices/conformance/bench.ts';
+import {
+  type Sites,
+  type TargetActions,
+  describeError,
+  documentationSites,
+} from '../../devices/conformance/bench.ts';
 import {
   type AddressRange,
   mergeRanges,
@@ -48,6 +54,8 @@ export interface OpenDevice {
   readonly description: DeviceDescription;
   /** The name or the path of its driver. */
   readonly driver: string;
+  /** With its secrets. */
+  readonly settings: DeviceSettings;
   /** Makes a driver for a cluster; for that of the description unless another is given. Nobody but the controller knows the identity of that. */
   readonly open: (context: DriverContext, cluster?: string, identity?: string) => LoadBalancerDriver;
 }
@@ -64,18 +72,26 @@ export async function openDevice(options: DeviceOptions, environment: Environmen
     throw invalid(`${options.device} names no spec.driver. Example: --driver ./driver.mjs`);
   const create = await loadDriver(driver);
   const { name, cluster, units, options: own } = description;
+  const settings = { name, cluster, units, options: own, ...secrets };
   return {
-    description,
-    driver,
+    ...{ description, driver, settings },
     open: (context, ofCluster = cluster, identity) => {
       try {
-        return create({ name, cluster: ofCluster, identity, units, options: own, ...secrets }, context);
+        return create({ ...settings, cluster: ofCluster, identity }, context);
       } catch (error) {
         if (error instanceof VipnatError) throw error;
         throw invalid(`the driver does not take the settings of ${name}: ${describeError(error)}`);
       }
     },
   };
+}
+
+/**
+ * What a module does to the device: what its `createActions(settings)` answers.
+ * @throws VipnatError DRIVER_NOT_LOADED
+ */
+export function loadActions(path: string, settings: DeviceSettings): TargetActions {
+  return Object(loadFunction(path, 'createActions').call(settings)) as TargetActions;
 }
 
 /** Whether a person should see to it: not one unit is active, another is behind, or changes of other users wait. */

@@ -26,7 +26,7 @@ import {
   formatMark,
   formatMember,
 } from '../driver.ts';
-import { type AddressInfo, type NetConnectOpts, type Server, connect, createServer } from 'node:net';
+import { type AddressInfo, type Server, type Socket, connect, createServer } from 'node:net';
 import { once } from 'node:events';
 import { VipnatError } from '../../lib/errors.ts';
 
@@ -214,35 +214,35 @@ function listPlaces(balancer: Balancer): Place[] {
 /** Enough to tell that a member gets none, or its share. */
 const connections = 20;
 
-/** Each connection reaches a member, and none of weight 0. Those of one weight are all reached in turn. */
-async function expectMembers(place: Place, connect: () => Promise<Reached>): Promise<void> {
-  const { members } = place.listener;
-  const serving = members.filter(({ weight }) => weight > 0);
-  const isEach = isInTurn(place.balancer, serving);
-  const isDraining = serving.length > 0 && serving.length < members.length;
-  const missing = new Set(serving.map(formatMember));
-  for (let at = 0; at < (isEach || isDraining ? connections : 1); at += 1) {
+/** Each connection reaches a member, and none of weight 0. In turn, those of one weight are all reached; with affinity, a client stays. */
+async function expectMembers({ balancer, listener, name }: Place, connect: () => Promise<Reached>) {
+  const serving = listener.members.filter(({ weight }) => weight > 0);
+  const names = serving.map(formatMember);
+  const isDraining = names.length > 0 && names.length < listener.members.length;
+  const isSticky = balancer.method === 'hash' || balancer.affinityS !== null;
+  const isEach = !isSticky && isInTurn(balancer, serving);
+  const reached = new Set<string>();
+  for (let at = 0; at < connections; at += 1) {
     const found = await connect();
     if (found === undefined) return;
-    expectOneOf(serving.map(formatMember), found, place);
-    missing.delete(String(found));
-    if (missing.size === 0 && !isDraining) return;
+    if (found === null ? names.length > 0 : !names.includes(found)) {
+      const wanted = names.length === 0 ? 'no member' : quoteSome(names);
+      throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
+    }
+    reached.add(String(found));
+    if (isSticky && reached.size > 1)
+      throw new CheckFailed(`a client of ${name} does not stay: it reaches ${quoteSome([...reached])}`);
+    const isEnough = isEach ? reached.size === names.length : !isSticky || names.length < 2;
+    if (isEnough && !isDraining) return;
   }
-  if (isEach && missing.size > 0)
-    throw new CheckFailed(
-      `${connections} connections to ${place.name} never reach ${quoteSome([...missing])}`,
-    );
+  const missing = names.filter((one) => !reached.has(one));
+  if (isEach && missing.length > 0)
+    throw new CheckFailed(`${connections} connections to ${name} never reach ${quoteSome(missing)}`);
 }
 
-function isInTurn({ method, affinityS }: Balancer, members: readonly Member[]): boolean {
+function isInTurn({ method }: Balancer, members: readonly Member[]): boolean {
   const weights = new Set(members.map(({ weight }) => weight));
-  return method === 'rr' && affinityS === null && weights.size === 1 && members.length <= connections / 2;
-}
-
-function expectOneOf(names: readonly string[], found: string | null, { name }: Place): void {
-  if (found === null ? names.length === 0 : names.includes(found)) return;
-  const wanted = names.length === 0 ? 'no member' : quoteSome(names);
-  throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
+  return method === 'rr' && weights.size === 1 && members.length <= connections / 2;
 }
 
 /** Two for each of 50 members, of which one check has so many. */
@@ -251,9 +251,10 @@ const portCount = 100;
 /** Longer than a connection takes, and short enough for a device that drops it. */
 const connectMs = 3000;
 
-/** Members that answer each client with their own address and port, and a client. */
-interface OpenMembers extends Required<Pick<TargetActions, 'connect'>> {
+/** Members that tell each client their own address and port, and echo what it says then; and a client. */
+interface OpenMembers {
   readonly sites: Partial<Sites>;
+  readonly actions: Pick<TargetActions, 'connect' | 'openSession'>;
   readonly close: () => void;
 }
 
@@ -274,10 +275,8 @@ export async function openMembers(addresses: Balancer['addresses']): Promise<Ope
     for (let at = 0; at < portCount; at += 1)
       for (const address of addresses) {
         const server = createServer((socket) => {
-          socket
-            .on('error', () => undefined)
-            .resume()
-            .end(formatMember({ address, port: memberPorts[at] ?? 0 }));
+          socket.on('error', () => undefined).pipe(socket);
+          socket.write(formatMember({ address, port: memberPorts[at] ?? 0 }));
         });
         servers.push(server.listen(memberPorts[at] ?? 0, address.text));
         await once(server, 'listening');
@@ -288,23 +287,36 @@ export async function openMembers(addresses: Balancer['addresses']): Promise<Ope
     throw new VipnatError('DEVICE_SETTINGS_INVALID', `--members: ${describeError(error)}`);
   }
   const hasIpv6 = memberIpv6.length > 0;
-  return {
-    sites: { memberIpv4, memberPorts, ...(hasIpv6 ? { memberIpv6 } : {}) },
-    connect: async ({ addresses: [at] }, { port }, signal) =>
-      at === undefined || (at.family === 'ipv6' && !hasIpv6)
-        ? undefined
-        : await readAnswer({ host: at.text, port, signal, timeout: connectMs }),
-    close,
+  const actions: OpenMembers['actions'] = {
+    connect: async ({ addresses: [at] }, { port }, signal) => {
+      if (at === undefined || (at.family === 'ipv6' && !hasIpv6)) return undefined;
+      const socket = connect({ host: at.text, port, signal });
+      return await receive(socket).finally(() => socket.destroy());
+    },
+    openSession: async ({ addresses: [at], listeners: [listener] }) => {
+      const socket = connect({ host: at?.text, port: listener?.port ?? 0 });
+      const found = await receive(socket);
+      const member = listener?.members.find((one) => formatMember(one) === found);
+      if (member === undefined) throw new CheckFailed(`a client reaches ${found ?? 'no member'}`);
+      return {
+        member,
+        isOpen: async () => socket.write('?') && (await receive(socket)) !== null,
+        close: () => Promise.resolve(void socket.destroy()),
+      };
+    },
   };
+  return { sites: { memberIpv4, memberPorts, ...(hasIpv6 ? { memberIpv6 } : {}) }, actions, close };
 }
 
-/** What a connection reads to its end; null for nothing. */
-async function readAnswer(options: NetConnectOpts): Promise<string | null> {
-  let answer = '';
-  await new Promise((resolve) => {
-    const socket = connect(options).setEncoding('utf8');
-    socket.on('data', (part: string) => (answer += part)).on('timeout', () => socket.destroy());
-    socket.on('error', () => undefined).on('close', resolve);
-  });
-  return answer === '' ? null : answer;
+/** What comes next; null where the connection ends before, or nothing comes in time. */
+async function receive(socket: Socket): Promise<string | null> {
+  const limit = setTimeout(() => socket.destroy(), connectMs);
+  try {
+    for await (const part of socket.iterator({ destroyOnReturn: false })) return String(part);
+  } catch {
+    // A device that refuses, or closes.
+  } finally {
+    clearTimeout(limit);
+  }
+  return null;
 }

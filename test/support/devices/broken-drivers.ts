@@ -93,8 +93,8 @@ export const brokenDrivers: readonly BrokenDriver[] = [
       },
     }),
   ),
-  ignoringChange('method', 'change-method'),
-  ignoringChange('affinityS', 'change-affinity'),
+  ignoringChange('method', 'change-method', 'after change 1, list misses'),
+  ignoringChange('affinityS', 'change-affinity', 'shop/web at 192.0.2.1 does not stay: it reaches "198.'),
   broken('change-weights | cuts weights at 100 | after change 2, list misses', ({ right }) => ({
     ensure: (wanted, signal) => {
       const cut = mapMembers((member) => ({ ...member, weight: Math.min(member.weight, 100) }));
@@ -253,7 +253,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     { capabilities: { pair: false } },
   ),
   answering(
-    'lost-answer | takes a lost answer for a good one | at call 3: a client of tcp/8443',
+    'lost-answer | takes a lost answer for a good one | at call 3: a client of tcp/8080',
     (progress) =>
       progress.result === 'failed' && progress.why.includes('closed the') ? { result: 'done' } : progress,
   ),
@@ -393,8 +393,8 @@ export const brokenDrivers: readonly BrokenDriver[] = [
 ];
 
 /** Does not see a change of this alone. */
-function ignoringChange(key: 'method' | 'affinityS', check: string): BrokenDriver {
-  return broken(`${check} | compares all but ${key} | after change 1, list misses`, (parts) => ({
+function ignoringChange(key: 'method' | 'affinityS', check: string, found: string): BrokenDriver {
+  return broken(`${check} | compares all but ${key} | ${found}`, (parts) => ({
     ensure: async (wanted, signal) => {
       const former = await findOwned(parts, wanted, signal);
       const same = former === null ? wanted : { ...wanted, [key]: former[key] };

@@ -26,15 +26,15 @@ export async function startDriverExample(...prefix: readonly string[]): Promise<
   const folder = mkdtempSync(join(tmpdir(), 'vipnat-driver-'));
   const at = (name: string) => join(folder, name);
   const block = `127.${128 + (Math.floor(process.pid / 256) % 64)}.${process.pid % 256}`;
-  writeFileSync(at('driver.mjs'), readBlock('js', 'createDriver'));
-  writeFileSync(at('device.mjs'), readBlock('js', 'createApi'));
+  const words = { driver: 'createDriver', device: 'createApi', actions: 'createActions' };
+  for (const [name, word] of Object.entries(words)) writeFileSync(at(`${name}.mjs`), readBlock('js', word));
   const described = readBlock('yaml', 'LoadBalancerDevice')
     .replace(/units:\n(?: {4}- .*\n)+/, `units: [${at('edge.sock')}]\n`)
     .replace(/addresses:\n(?: {4}- .*\n)+/, `addresses: [${block}.10-${block}.39, '::1']\n`);
   writeFileSync(at('device.yaml'), described);
   writeFileSync(at('web.yaml'), readBlock('yaml', 'listeners').replace(/^.*udp.*\n/m, ''));
-  const words = [...prefix.slice(1), process.execPath, at('device.mjs'), at('edge.sock')];
-  const device = spawn(prefix[0] ?? 'env', words, { stdio: 'inherit' });
+  const args = [...prefix.slice(1), process.execPath, at('device.mjs'), at('edge.sock')];
+  const device = spawn(prefix[0] ?? 'env', args, { stdio: 'inherit' });
   const end = () => {
     device.kill();
     rmSync(folder, { recursive: true });

@@ -55,6 +55,8 @@ async function putBalancer(cluster: string, port = 18090): Promise<void> {
   });
 }
 
+const actions = () => ['--actions', join(example.folder, 'actions.mjs')];
+
 /** A driver of its own, which is the example's but for these methods. */
 function writeDriver(methods: string, more = ''): string {
   const wrong = join(example.folder, 'wrong.mjs');
@@ -70,11 +72,12 @@ function writeDriver(methods: string, more = ''): string {
 
 describe('vipnat device conformance', () => {
   test('prints a line for each check and counts them; nothing is left on the device', async () => {
-    const { exitCode, stdout, stderr } = await conform(['--members', '127.0.0.1,::1']);
+    const { exitCode, stdout, stderr } = await conform(['--members', '127.0.0.1,::1', ...actions()]);
     expect(stdout).not.toMatch(/^failed/m);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
     for (const { name } of listChecks())
       expect(stdout).toMatch(new RegExp(`^(?:passed   |not run  )${name}: \\S`, 'm'));
+    for (const name of ['drain', 'unreachable']) expect(stdout).toContain(`\npassed   ${name}: `);
     expect(stdout).toMatch(/\n\d\d passed, 0 failed, \d+ not run\n$/);
     expect(await example.readDevice()).toEqual({});
   });
@@ -82,25 +85,48 @@ describe('vipnat device conformance', () => {
   test.each([
     [
       'remembers in its module what it was told',
+      'ensure-list',
       'after ensure, list misses',
-      'const known = new Map();',
       `ensure(wanted, signal) { known.set(wanted.id.uid, wanted); return right.ensure(wanted, signal); },
        remove(id, signal) { known.delete(id.uid); return right.remove(id, signal); },
        list: async () => [...known.values()].filter(({ id }) => id.cluster === settings.cluster)
          .map((balancer) => ({ balancer, memberToSessions: null })),`,
+      'const known = new Map();',
     ],
     [
       'has another port of members than it lists',
+      'ensure-list',
       'a client of tcp/18080 of shop/web at 127.',
-      `const shift = (balancer, by) => ({ ...balancer, listeners: balancer.listeners.map((one) =>
-         ({ ...one, members: one.members.map((each) => ({ ...each, port: each.port + by })) })) });`,
       `ensure: (wanted, signal) => right.ensure(shift(wanted, 1), signal),
        plan: (wanted, signal) => right.plan(shift(wanted, 1), signal),
        list: async (signal) => (await right.list(signal))
          .map((one) => ({ ...one, balancer: shift(one.balancer, -1) })),`,
+      `const shift = (balancer, by) => ({ ...balancer, listeners: balancer.listeners.map((one) =>
+         ({ ...one, members: one.members.map((each) => ({ ...each, port: each.port + by })) })) });`,
     ],
-  ])('finds a driver that %s', async (_, message, more, methods) => {
-    const words = ['--driver', writeDriver(methods, more), '--only', 'ensure-list', '--members', '127.0.0.1'];
+    [
+      'says done to each error',
+      'unreachable',
+      'a client of tcp/18080',
+      `ensure: async (...given) => { await right.ensure(...given); return { result: 'done' }; },`,
+    ],
+    [
+      'knows its state without a question',
+      'unreachable',
+      'readState says that u is active',
+      `readState: async () =>
+         ({ units: [{ unit: 'u', role: 'active', isInSync: true, why: '' }], foreignChanges: [] }),`,
+    ],
+  ])('finds a driver that %s', async (_, only, message, methods, more = '') => {
+    const words = [
+      '--driver',
+      writeDriver(methods, more),
+      '--only',
+      only,
+      '--members',
+      '127.0.0.1',
+      ...actions(),
+    ];
     const { exitCode, stdout } = await conform(words);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: expect.stringContaining(message) });
   });
@@ -121,7 +147,7 @@ describe('vipnat device conformance', () => {
           why: 'remove number 1 of what is not there is failed: there is none',
         },
         { name: 'many-members', outcome: 'passed', why: null },
-        { name: 'drain', outcome: 'not run', needs: ['sessions', 'openSession'] },
+        { name: 'drain', outcome: 'not run', needs: ['openSession'] },
       ],
       counts: { passed: 1, failed: 1, notRun: 1 },
       interruption: null,

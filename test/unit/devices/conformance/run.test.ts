@@ -6,7 +6,7 @@ import type { LoadBalancerDriver } from '../../../../devices/driver.ts';
 import { type ConformanceOptions, runConformance } from '../../../../devices/conformance/run.ts';
 import { createFakeTarget, openFake } from '../../../support/devices/fake-target.ts';
 import { spoil } from '../../../support/devices/broken-driver.ts';
-import { shopId, signal, toBalancer } from '../../../support/devices/alteon-world.ts';
+import { signal } from '../../../support/devices/alteon-world.ts';
 
 let clock: EagerClock;
 let device: FakeDevice;
@@ -72,31 +72,4 @@ test('a driver that cannot remove ends the suite: the next check would not start
   });
   expect(report.results.map(({ name, outcome }) => [name, outcome])).toEqual([['ensure-list', 'failed']]);
   expect(report.interruption).toBe('remove is done, and list still has "web"');
-});
-
-test('a signal ends a check wherever it is, and what it made is removed', async () => {
-  const controller = new AbortController();
-  const report = await run(
-    (right) => ({
-      plan: (wanted, signal) => {
-        controller.abort(new Error('interrupted'));
-        return right.plan(wanted, signal);
-      },
-    }),
-    { checks: choose('state', 'ensure-list', 'udp'), signal: controller.signal },
-  );
-  expect(report.results.map(({ name }) => name)).toEqual(['state']);
-  expect(report.interruption).toBe('it was interrupted');
-  expect(device.listObjects()).toEqual([]);
-});
-
-test('balancers of the suite on the device are left as they are, unless they are to be removed', async () => {
-  const left = openFake(device, 'vipnat-conformance', { clock, beforeCall: () => undefined });
-  await left.ensure(toBalancer([], { id: { ...shopId, cluster: 'vipnat-conformance' } }), signal);
-  const before = device.listObjects();
-  await expect(run(() => ({}), { checks: choose('state') })).rejects.toMatchObject({ code: 'DEVICE_IN_USE' });
-  expect(device.listObjects()).toEqual(before);
-  const { results } = await run(() => ({}), { checks: choose('ensure-list'), takesLeftovers: true });
-  expect(results).toMatchObject([{ outcome: 'passed' }]);
-  expect(device.listObjects()).toEqual([]);
 });
