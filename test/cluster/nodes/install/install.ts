@@ -159,7 +159,7 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
 
 /** As whoever reads it types it on a node. */
 function adapt(line: string, lab: NodeLab, { master }: Administrator): string {
-  return line.replaceAll('10.0.0.50', lab.vip).replaceAll(/\bmaster-1\b|\bm1\b/g, master);
+  return line.replaceAll('10.77.0.50', lab.vip).replaceAll(/\bmaster-1\b|\bm1\b/g, master);
 }
 
 /** The file for `kubectl debug`, with the second mount that the page has somebody add. */
