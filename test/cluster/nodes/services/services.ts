@@ -107,12 +107,8 @@ export function testServices(lab: () => NodeLab): void {
   test('is taken away as the page says: no object, table, file or address of it is left', async () => {
     await lab().ask(['delete', 'deployment', 'web', '--namespace', 'default']);
     await hastenReuse(lab());
-    for (const start of [
-      'kubectl delete service',
-      'kubectl delete addresspool',
-      'kubectl delete -f services',
-    ])
-      await first.shell(readCommand(page, start));
+    for (const what of ['service', 'addresspool', '-f services'])
+      await first.shell(readCommand(page, `kubectl delete ${what}`));
     for (const { name } of nodes) {
       const each = await Administrator.create(lab(), name, {});
       // On masters there is an agent, whose rules stay.
