@@ -88,7 +88,7 @@ const errorCatalogue = {
     meaning:
       'vipnat did not drain this host. The command runs on another host, no agent runs here, or no other apiserver would be left.',
     remedy:
-      'Do what the line says. Only if the API may go, use `--force`. See [operations](operations.md#drain-a-master).',
+      'Do what the line says. Only if the API may go, use `--force`. See [operations](operate.md#drain-a-master).',
   },
   STATE_UNREADABLE: {
     meaning:
@@ -193,7 +193,7 @@ const errorCatalogue = {
     meaning:
       'An agent already runs in this network namespace. `run --once` ends, and `cleanup` leaves its rules. `run` waits: it logs this code once, writes nothing, and takes over when the other agent ends.',
     remedy:
-      'Stop the agent that the line names. To change how the agent runs: [operations.md](operations.md#change-how-the-agent-is-run).',
+      'Stop the agent that the line names. To change how the agent runs: [operate.md](operate.md#change-how-the-agent-is-run).',
   },
   BALANCER_ALREADY_RUNNING: {
     ...permanent,

@@ -43,7 +43,7 @@ describe('each vipnat manifest that people are told', () => {
   const words = [...new Set(commands.map(([, command = '']) => command))];
 
   test.each(words.filter(isUnit))('prints a unit: %s', async (command) => {
-    expect(await print(command.split(' '))).toMatch(/^ExecStart=\S+ \S+ run --vip=10\.0\.0\.50:6443$/m);
+    expect(await print(command.split(' '))).toMatch(/^ExecStart=\S+ \S+ run --vip=10\.[\d.]+\.50:6443$/m);
   });
 
   test('is found', () => {

@@ -108,7 +108,7 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
     ],
     [
       'kubectl -n kube-system get pods -l app.kubernetes.io/name=vipnat -o wide',
-      'docs/operations.md',
+      'docs/operate.md',
       /^vipnat-\w{5} +1\/1 +Running +0 .* m1 /m,
     ],
     ['kubectl describe node master-1', 'docs/events.md', / ModeChosen /],
@@ -135,7 +135,7 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       await first.shell(`sed 's!${image}!${newer}!' install.yaml | kubectl apply -f -`);
       await waitForDaemonSet(lab(), 'vipnat');
       expect(await listImages(lab())).toEqual([newer]);
-      const undone = await type('kubectl -n kube-system rollout undo ', 'docs/operations.md');
+      const undone = await type('kubectl -n kube-system rollout undo ', 'docs/operate.md');
       expect(undone).toMatchObject({ exitCode: 0 });
       await waitForDaemonSet(lab(), 'vipnat');
       expect(await listImages(lab())).toEqual([image]);
@@ -159,7 +159,7 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
 
 /** As whoever reads it types it on a node. */
 function adapt(line: string, lab: NodeLab, { master }: Administrator): string {
-  return line.replaceAll('10.0.0.50', lab.vip).replaceAll(/\bmaster-1\b|\bm1\b/g, master);
+  return line.replaceAll('10.77.0.50', lab.vip).replaceAll(/\bmaster-1\b|\bm1\b/g, master);
 }
 
 /** The file for `kubectl debug`, with the second mount that the page has somebody add. */

@@ -3,7 +3,7 @@ import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { manifestFolder } from '../../../../tools/lab/nodes/disk.ts';
 import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
-/** Takes a static pod off a master, as docs/operations.md says. */
+/** Takes a static pod off a master, as docs/operate.md says. */
 export async function takeStaticPod(lab: NodeLab, master: string, name: string): Promise<void> {
   await runShell(lab.machine(master), `mv ${manifestFolder}/${name}.yaml /etc/kubernetes/${name}.away`);
 }

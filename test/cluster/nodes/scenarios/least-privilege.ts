@@ -16,7 +16,7 @@ import { manifestFolder } from '../../../../tools/lab/nodes/disk.ts';
 import { runShell } from '../../../../tools/lab/machines/machine.ts';
 import { waitUntil } from '../../../../tools/lab/nodes/ready.ts';
 
-/** Tests that a static pod, which is of least privilege, does all that an agent does, and is replaced as docs/operations.md says. */
+/** Tests that a static pod, which is of least privilege, does all that an agent does, and is replaced as docs/operate.md says. */
 export function testLeastPrivilege(lab: () => NodeLab): void {
   const findAgent = async (): Promise<AgentPod> => {
     const [node = ''] = await lab().listHolders();

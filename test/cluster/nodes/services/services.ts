@@ -26,7 +26,7 @@ import { parseDocument } from '../../../support/documents/document.ts';
 import { readFileSync } from 'node:fs';
 import { runShell } from '../../../../tools/lab/machines/machine.ts';
 
-const page = 'docs/quickstart-services.md';
+const page = 'docs/quickstart.md';
 
 /** On masters, which hold no address: so a holder can be lost without a pod. */
 const onMasters = { 'node-role.kubernetes.io/control-plane': '' };
@@ -107,8 +107,8 @@ export function testServices(lab: () => NodeLab): void {
   test('is taken away as the page says: no object, table, file or address of it is left', async () => {
     await lab().ask(['delete', 'deployment', 'web', '--namespace', 'default']);
     await hastenReuse(lab());
-    for (const start of ['kubectl delete service', 'kubectl delete addresspool', 'kubectl delete -f'])
-      await first.shell(readCommand(page, start));
+    for (const what of ['service', 'addresspool', '-f services'])
+      await first.shell(readCommand(page, `kubectl delete ${what}`));
     for (const { name } of nodes) {
       const each = await Administrator.create(lab(), name, {});
       // On masters there is an agent, whose rules stay.
@@ -122,8 +122,8 @@ export function testServices(lab: () => NodeLab): void {
 /** The file that the page has somebody write. */
 function readFiles(): Record<string, string> {
   const { code } = parseDocument(page, readFileSync(page, 'utf8'));
-  const [service, ...more] = code.filter(({ language }) => language === 'yaml');
-  if (service === undefined || more.length > 0) throw new Error(`${page} has not one file`);
+  const service = code.find(({ text }) => text.startsWith('apiVersion: v1\nkind: Service\n'));
+  if (service === undefined) throw new Error(`${page} has no Service`);
   return { 'service.yaml': service.text };
 }
 
