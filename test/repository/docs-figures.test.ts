@@ -62,7 +62,7 @@ test('each figure about Services in README, and in the limits of docs/services.m
     expect(listNumbers(readMeasured(source))).toEqual(expect.arrayContaining(listNumbers(figure)));
 });
 
-const [install, services, quickstart] = ['docs/install.md', 'docs/services.md', 'docs/quickstart.md'];
+const [install, services, quickstart] = ['docs/install.md', 'docs/services-operate.md', 'docs/quickstart.md'];
 const chart = 'manifests/chart';
 
 // What documents repeat, and what decides it.

@@ -32,7 +32,7 @@ export const poolChecks: Checks = {
           why: `If ${node} is the last living node of such a seat, no node holds its addresses.`,
           remedy: [
             '# take the node out of nodeSelector of the pool, or give the pool the interface: kubectl edit addresspool NAME',
-            '# the addresses of a pool have to be in a network of each node that may hold them: docs/services.md',
+            '# the addresses of a pool have to be in a network of each node that may hold them: docs/services-operate.md',
           ],
         })),
       ),
@@ -122,7 +122,7 @@ export const seatChecks: Checks = {
           why: `This node holds none of the ${seats.length} seats that it may hold. If no other node does, their Services have no address.`,
           remedy: [
             '# see why its container does not run: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-balancer',
-            '# without a pod: docs/seats.md says how to start it. If a pod runs it, do not start it by hand',
+            '# without a pod: docs/services-operate.md says how to start it. If a pod runs it, do not start it by hand',
           ],
         };
       }),

@@ -239,7 +239,7 @@ function remedyOfNodes(nodes: readonly string[]): string[] {
 
 const remedyOfController = [
   '# see why no controller leads: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-controller',
-  '# only if you remove vipnat: docs/services.md says how kubectl opens the gates',
+  '# only if you remove vipnat: docs/services-operate.md says how kubectl opens the gates',
 ];
 
 /** What the API says of the webhook. To be asked only where Services are used. */
@@ -303,7 +303,7 @@ function describeUnused({ host: { unread } }: ServicesFacts): Verdict {
 /** What puts a balancer back, or takes away what is left of it: which of both is wanted, a person has to say. */
 const startBalancer = [
   '# see why its pod does not run: kubectl -n vipnat-system describe pod -l app.kubernetes.io/name=vipnat-balancer',
-  '# without a pod: docs/balancer.md. If this host serves no Services any more, see what is left: vipnat cleanup --dry-run',
+  '# without a pod: docs/services-operate.md. If this host serves no Services any more, see what is left: vipnat cleanup --dry-run',
 ];
 
 /** Whether the controller lets this node hold addresses, as far as it has said. */

@@ -117,13 +117,13 @@ export function testGates(world: () => ServicesWorld): void {
     expect(JSON.parse(annotations?.[gateTypesAnnotation] ?? '')).toEqual([seedGate, gateType].sort());
   });
 
-  test('the patch of docs/services.md opens a gate that no controller opens, and changes nothing again', async () => {
+  test('the patch of docs/services-operate.md opens a gate that no controller opens, and changes nothing again', async () => {
     const gate = 'other.example/never-opened';
     await createPod('left-1', '10.244.1.20', gate);
     const path = `${podsPath}/left-1/status`;
     const status = { conditions: [...(await readConditions('left-1')), { type: gate, status: 'False' }] };
     await world().api.ask({ method: 'PATCH', path, object: { status } });
-    const page = readFileSync('docs/services.md', 'utf8');
+    const page = readFileSync('docs/services-operate.md', 'utf8');
     const [, patch = ''] = /--patch '(.*)' <\/dev\/null/.exec(page) ?? [];
     const object = JSON.parse(patch.replace("'$gate'", gate)) as object;
     const openGate = async () => {

@@ -6,9 +6,9 @@ import { readFileSync } from 'node:fs';
 import { parse, type KubernetesObject } from '../../support/manifest/printing.ts';
 import { virtualIps, type VirtualIp, addressPools, type AddressPool } from '../../../lib/api/vipnat.ts';
 
-const document = 'docs/watch-services.md';
+const document = 'docs/services-operate.md';
 
-/** Tests of what `vipnat services` and `vipnat seats` print, with the rights of the role in docs/watch-services.md. */
+/** Tests of what `vipnat services` and `vipnat seats` print, with the rights of the role in docs/services-operate.md. */
 export function testSeeing(world: () => ServicesWorld): void {
   describe('vipnat services, with the rights that its page prints', () => {
     let kubeconfig = '';

@@ -4,7 +4,7 @@ import { runShell } from '../../lab/machines/machine.ts';
 
 const runDir = '/run/vipnat-lb';
 
-/** As docs/seats.md starts it. */
+/** As docs/services-operate.md starts it. */
 const keepalivedScript = `
 for try in $(seq 1200); do [ ! -e ${runDir}/keepalived.conf ] || break; sleep 0.1; done
 rm -f ${runDir}/keepalived.pid ${runDir}/vrrp.pid

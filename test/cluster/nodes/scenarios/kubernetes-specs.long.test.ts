@@ -1,6 +1,6 @@
 /**
- * Kubernetes' own specs of load balancers, as they are, on real nodes with vipnat's Services. docs/services-conformance.md has
- * what came of each.
+ * Kubernetes' own specs of load balancers, as they are, on real nodes with vipnat's Services. docs/services-operate.md says
+ * what came of them.
  */
 import { jest, beforeAll, test, expect } from '@jest/globals';
 import { useNodes } from './use-nodes.ts';
@@ -49,7 +49,7 @@ function describe({ name, outcome, seconds, why }: SpecResult): string {
   return `${outcome.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${name}${why === '' ? '' : `\n        ${why}`}`;
 }
 
-/** What comes of them, of 1.36.3, by their names: docs/services-conformance.md says the same. */
+/** What comes of them, of 1.36.3, by their names; docs/services-operate.md counts them. */
 const expectedOutcomes: Readonly<Record<string, 'passed' | 'failed' | 'skipped'>> = {
   ...name('LoadBalancers', [
     'be able to change the type and ports of a TCP service',
