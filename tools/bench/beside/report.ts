@@ -9,7 +9,7 @@ import { setUpNames, setUps } from './set-ups.ts';
 /** A figure of some rounds, as a column has it. */
 type Column = readonly [title: string, render: (rounds: readonly RoundRecord[]) => string];
 
-const clientColumns: readonly Column[] = [
+const columns: readonly Column[] = [
   ['rounds', (rounds) => String(rounds.length)],
   ...listPercentiles('new connection', (round) => round.tookMs, formatShort),
   [
@@ -21,21 +21,13 @@ const clientColumns: readonly Column[] = [
   ],
   ...listPercentiles('repair', ({ repairsMs }) => repairsMs.map((ms) => ms ?? Infinity), formatRepair),
   ...listPercentiles('killed: failing', ({ killed }) => [endless(killed, killed.windowMs)], formatLong),
-  ...listPercentiles('refused', ({ killed }) => [endless(killed, killed.refusedMs)], formatLong),
-];
-
-const hostColumns: readonly Column[] = [
   ['processor of an agent', (rounds) => formatShares(listAgents(rounds, 'processorShare'))],
-  ['worst', (rounds) => formatShare(Math.max(...listAgents(rounds, 'processorShare')))],
-  ['syncs', (rounds) => `${median(listAgents(rounds, 'syncsPerSecond')).toFixed(1)}/s`],
-  ['memory', (rounds) => `${median(listAgents(rounds, 'megabytes')).toFixed(0)} MiB`],
-  ['changes of objects', (rounds) => `${median(rounds.map((round) => round.writtenPerSecond)).toFixed(0)}/s`],
   ['idle processors', (rounds) => formatShares(rounds.map(({ idleShare }) => idleShare))],
 ];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(kubernetes: string): Promise<string> {
-  const versions = listVersions(kubernetes).filter(([name]) => name !== 'HAProxy');
+  const versions = listVersions(kubernetes).filter(([name]) => name === 'Kubernetes');
   return await writeSection('beside', renderReport(record.read(), versions));
 }
 
@@ -52,17 +44,11 @@ export function renderReport(
     ),
     describeLoad(rounds.map(({ load }) => load)),
     '',
-    'What clients of the VIP see:',
-    '',
-    ...renderTable(rounds, clientColumns),
-    '',
-    'What each agent takes, and what is left of the machine:',
-    '',
-    ...renderTable(rounds, hostColumns),
+    ...renderTable(rounds),
   ].join('\n');
 }
 
-function renderTable(rounds: readonly RoundRecord[], columns: readonly Column[]): string[] {
+function renderTable(rounds: readonly RoundRecord[]): string[] {
   const rows = setUpNames.flatMap((setUp) => {
     const some = rounds.filter((round) => round.setUp === setUp);
     return some.length === 0 ? [] : [[setUps[setUp].title, ...columns.map(([, render]) => render(some))]];

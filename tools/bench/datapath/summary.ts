@@ -4,7 +4,7 @@ import { rows, type Row } from './settings.ts';
 import { measureProcessor, busyClients, measureRatios, measureOwnPart } from './figures.ts';
 import { boundMedian, median } from '../shared/statistics.ts';
 
-/** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/adr/0016-cost-of-a-connection.md). */
+/** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/benchmarks.md). */
 const aims = { p50: 1.05, processor: 0.6 };
 
 /** The figures on record that have an aim; nothing of what was not measured. */
@@ -24,7 +24,7 @@ export function renderSummary(windows: readonly WindowRecord[]): string[] {
 }
 
 /** A way's processor time beyond straight access as a part of HAProxy's; NaN when either is not on record. */
-export function shareOfHaproxy(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): number {
+function shareOfHaproxy(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): number {
   const measure = (of: Row) =>
     measureProcessor(windows, { row: of, workload, clients: busyClients })?.beyond.median ?? NaN;
   const haproxy = rows.find(({ path }) => path === 'haproxy');
