@@ -1,18 +1,18 @@
 import type { Stage, DemoAgent } from './stage.ts';
 import type { Lab } from '../../lab/control-plane/lab.ts';
-import { masters } from '../../../test/support/network/layout.ts';
+import { masters, outsider } from '../../../test/support/network/layout.ts';
 import { buildComponents } from '../../lab/build/build.ts';
 import { defaultOptions } from '../../lab/settings/options.ts';
 import { raiseLab } from '../../lab/control-plane/raise.ts';
 import type { CommandResult } from '../../../test/support/network/namespaces.ts';
-import type { SeatName } from '../../../test/support/network/cluster.ts';
-import type { Seat } from '../../../test/support/network/seat.ts';
+import type { ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitForServices } from '../../lab/control-plane/ready.ts';
 
 /** The lab: real etcd, kube-apiserver, kube-proxy and keepalived. */
 export class LabStage implements Stage {
+  readonly isReal = true;
   readonly holder: string;
   readonly description: readonly string[];
   readonly #lab: Lab;
@@ -24,7 +24,7 @@ export class LabStage implements Stage {
       `masters  ${masters.map(({ name, addresses }) => `${name} ${addresses.ipv4}`).join(', ')}:`,
       `         etcd, kube-apiserver, kube-proxy ${lab.options.kubernetes} (iptables-nft) and keepalived each`,
       `VIP      ${lab.vip}, held by ${holder}`,
-      'clients  a host outside the cluster, masters, a pod on m2 and one on a worker with kube-proxy',
+      `client   ${outsider.addresses.ipv4}, outside the cluster`,
     ];
   }
 
@@ -43,10 +43,6 @@ export class LabStage implements Stage {
     return this.#lab.machine(host).run(command, { input });
   }
 
-  seat(name: SeatName): Seat {
-    return this.#lab.seat(this.#toPlace(name));
-  }
-
   async startAgent(host: string, command: readonly string[], logFile: string): Promise<DemoAgent> {
     const service = this.#lab.service(host, 'vipnat');
     const script = 'exec >"$0" 2>&1; exec "$@"';
@@ -62,6 +58,30 @@ export class LabStage implements Stage {
     };
   }
 
+  spawn(host: string, command: readonly string[]): ChildProcess {
+    return this.#lab.machine(host).spawn(command);
+  }
+
+  async startHaproxy(host: string): Promise<void> {
+    await this.#lab.start(host, 'haproxy');
+  }
+
+  async killApiserver(host: string): Promise<void> {
+    await this.#lab.service(host, 'kube-apiserver').stop('KILL');
+  }
+
+  async startApiserver(host: string): Promise<void> {
+    await this.#lab.start(host, 'kube-apiserver');
+  }
+
+  cut(host: string): Promise<void> {
+    return this.#lab.cut(host);
+  }
+
+  join(host: string): Promise<void> {
+    return this.#lab.join(host);
+  }
+
   async syncKubeProxy(host: string): Promise<void> {
     // It looks after chains, not rules: by itself it would notice within an hour.
     await this.#lab.service(host, 'kube-proxy').stop();
@@ -72,20 +92,5 @@ export class LabStage implements Stage {
 
   close(): Promise<void> {
     return this.#lab.down();
-  }
-
-  #toPlace(name: SeatName): string {
-    switch (name) {
-      case 'outside client':
-        return 'client';
-      case "VIP holder's host":
-        return this.holder;
-      case 'another master':
-        return masters.find((master) => master.name !== this.holder)?.name ?? '';
-      case 'pod on a master':
-        return 'pod-m2';
-      case 'pod on a worker':
-        return 'pod-worker';
-    }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * vipnat's main job on one screen, see scripts/demo: a control plane in network namespaces, or the lab with `--lab`,
- * balanced, broken, repaired and cleaned up by dist/vipnat.js. Exit status 1 when anything is not as it should be.
+ * vipnat's main job on one screen, see scripts/demo: a control plane in network namespaces, or the lab with `--lab`. Clients open new
+ * connections through dist/vipnat.js and through HAProxy, while an apiserver is killed, a master is cut off, and rules are broken.
+ * Exit status 1 when anything is not as it should be; figures of time decide nothing.
  */
 import { vips, masters, worker, apiserverPort } from '../../../test/support/network/layout.ts';
 import { Screen } from '../screen/screen.ts';
@@ -10,19 +11,23 @@ import { readAllRules, findDifference } from './rules.ts';
 import { LabStage } from './lab-stage.ts';
 import { StandInStage } from './stand-in-stage.ts';
 import { LabError } from '../../lab/settings/error.ts';
-import { showShares } from './shares.ts';
 import { flushNat } from './flush.ts';
+import { Load } from './load.ts';
+import type { Sum } from './slice.ts';
+import { showOutage, clientNames } from './outage.ts';
+import { haproxyPort } from '../../lab/components/haproxy.ts';
 
 const vip = vips.ipv4;
 const masterNames = masters.map(({ name }) => name);
 const nodeNames = [...masterNames, worker.name];
-const requestsPerSeat = 300;
+const conclusions: string[] = [];
 
 const started = performance.now();
 const screen = new Screen();
 const isLab = process.argv.includes('--lab');
 const stage: Stage = await createStage();
 const { holder } = stage;
+const others = masterNames.filter((name) => name !== holder);
 const product = new Product(stage);
 process.once('exit', (status) => {
   if (status !== 1) product.removeLogs();
@@ -32,10 +37,13 @@ try {
   const rulesBefore = await readAllRules(stage, nodeNames);
   showStage();
   await showPlan();
-  await showDrift();
+  await stage.startHaproxy(holder, product.logFolder);
+  const load = await Load.start(stage, [apiserverPort, haproxyPort]);
   await startAgents();
-  await showBalance();
-  await showRepair();
+  await showKill(load);
+  await showCut(load);
+  await showRepair(load);
+  load.stop();
   await showCleanup(rulesBefore);
 } catch (error) {
   screen.failures.push(error instanceof Error ? error.message : String(error));
@@ -64,17 +72,10 @@ function showStage(): void {
 async function showPlan(): Promise<void> {
   const words = ['plan', '--vip', vip, '--format', 'commands'];
   const { exitCode, stdout, stderr } = await product.run(holder, words);
+  const comments = stdout.split('\n').filter((line) => line.startsWith('#'));
   screen.step(`What vipnat would write on ${holder}: vipnat ${words.join(' ')}`);
-  screen.show(stdout + stderr);
+  screen.show([...comments.slice(0, 2), '…', ...comments.slice(-1)].join('\n') + stderr);
   screen.expect(exitCode === 0, `plan exits with 0, not ${exitCode}`);
-}
-
-async function showDrift(): Promise<void> {
-  const { exitCode, stdout, stderr } = await product.run(holder, ['check', '--vip', vip]);
-  screen.step(`Before: vipnat check --vip ${vip} exits with ${exitCode}, ${countDrift(stdout)} differences`);
-  screen.show(stderr);
-  screen.show(removeLabel(stdout));
-  screen.expect(exitCode === 2, 'check exits with 2 before anything is written');
 }
 
 async function startAgents(): Promise<void> {
@@ -92,24 +93,54 @@ async function startAgents(): Promise<void> {
   );
 }
 
-async function showBalance(): Promise<void> {
-  screen.step(`${requestsPerSeat} new connections to ${vip}:${apiserverPort} from each place: who answered`);
-  await showShares(stage, screen, { host: vip, port: apiserverPort, count: requestsPerSeat });
+async function showKill(load: Load): Promise<void> {
+  const [master = '', rows] = [others[0], 6];
+  screen.step(`SIGKILL ends the apiserver on ${master}, and after 1.5 s it starts again`);
+  let status = '';
+  const sums = await showOutage(screen, load, {
+    act: async () => {
+      await stage.killApiserver(master);
+      await load.nextSlice();
+      status = (await product.run(holder, ['status', '--vip', vip])).stdout;
+    },
+    undo: () => stage.startApiserver(master),
+    ...{ undoAfter: 3, rows },
+  });
+  const table = status.split('\n').filter((line) => line.startsWith(' ') || line.startsWith(vip));
+  screen.show(`On ${holder}, half a second after the kill: vipnat status --vip ${vip}`);
+  screen.show(table.join('\n'));
+  screen.expect(status.includes('dead'), `status says that the apiserver on ${master} is dead`);
+  const { exitCode, stdout } = await product.waitForSync(holder, vip, '3 apiservers');
+  screen.show(`check, when the apiserver is back: ${summarise(stdout)}`);
+  screen.expect(exitCode === 0, 'the apiserver that came back is in use again');
+  conclusions.push(`an apiserver killed: ${sums.map(nameSum).join(', ')}`);
 }
 
-async function showRepair(): Promise<void> {
-  const { repairedMs, sent, failed } = await flushNat(stage, holder);
+async function showCut(load: Load): Promise<void> {
+  const master = others.at(-1) ?? '';
+  screen.step(`${master} loses its network for 3 s: its packets are lost`);
+  const sums = await showOutage(screen, load, {
+    act: () => stage.cut(master),
+    undo: () => stage.join(master),
+    ...{ undoAfter: 6, rows: 8 },
+  });
+  conclusions.push(`a master without network: ${sums.map(nameSum).join(', ')}`);
+}
+
+async function showRepair(load: Load): Promise<void> {
+  const { repairedMs, sum } = await flushNat(stage, load, holder);
   const duration =
     repairedMs === null ? 'still not balanced after 5 s' : `balanced again after ${repairedMs} ms`;
   screen.step(`iptables-nft -t nat -F on ${holder}: ${duration}`);
-  screen.show(`${failed} of ${sent} new connections at that time failed.`);
+  screen.show(
+    `${sum.failed} of ${sum.sent} new connections at that time failed. kube-proxy's rules were gone, too.`,
+  );
   screen.expect(repairedMs !== null, 'the agent repairs its rules within 5 s');
-  const direct = await product.waitForSync(holder, vip, 'direct');
-  screen.show(`check, while kube-proxy's rules are gone too:  ${summarise(direct.stdout)}`);
   await stage.syncKubeProxy(holder);
-  const { exitCode, stdout } = await product.waitForSync(holder, vip, 'service-chain');
-  screen.show(`check, after kube-proxy wrote them again:      ${summarise(stdout)}`);
-  screen.expect(direct.exitCode === 0 && exitCode === 0, 'check exits with 0 after the repair');
+}
+
+function nameSum({ failed, sent }: Sum, client: number): string {
+  return `${failed} of ${sent} failed with ${(clientNames[client] ?? '').split(' ')[0]}`;
 }
 
 async function showCleanup(rulesBefore: ReadonlyMap<string, string>): Promise<void> {
@@ -132,27 +163,16 @@ async function showCleanup(rulesBefore: ReadonlyMap<string, string>): Promise<vo
   screen.expect(difference === null, `no rule of anybody else changes. Different on ${difference ?? ''}`);
 }
 
-/** Without the VIP in front of the first line, and the room for it on the others. */
-function removeLabel(text: string): string {
-  const label = `${vip}:${apiserverPort}  `;
-  return text.replace(label, '').replaceAll(new RegExp(`^ {${label.length}}`, 'gm'), '');
-}
-
 /** The way and the number of apiservers of a check in sync; the whole of any other. */
 function summarise(text: string): string {
   return /balanced, and its rules are in sync \((.*)\)/.exec(text)?.[1] ?? text;
 }
 
-function countDrift(text: string): number {
-  return text.split('drift: ').length - 1;
-}
-
 function conclude(): void {
   const seconds = ((performance.now() - started) / 1000).toFixed(0);
   if (screen.failures.length === 0) {
-    process.stdout.write(
-      `\nShown in ${seconds} s: planned, balanced from 5 places, repaired, removed without a trace.\n`,
-    );
+    const lines = conclusions.map((line) => `  ${line}\n`).join('');
+    process.stdout.write(`\nShown in ${seconds} s, and removed without a trace. New connections:\n${lines}`);
     return;
   }
   process.exitCode = 1;

@@ -2,13 +2,17 @@ import { fileURLToPath } from 'node:url';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stage, DemoAgent } from './stage.ts';
 import type { CommandResult } from '../../../test/support/network/namespaces.ts';
 
 const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
 
-/** An agent needs two looks to converge: longer means that it does not. */
-const convergeLimitMs = 10_000;
+/** An agent needs two looks to converge, and a real apiserver is an endpoint 10 s after its start: longer means that it does not. */
+const convergeLimitMs = 60_000;
+
+/** Between two looks, which the agents need the processors for. */
+const restMs = 200;
 
 /** vipnat as people run it: its command line, as built, on the hosts of a stage. */
 export class Product {
@@ -32,13 +36,14 @@ export class Product {
     this.#agents.push(await this.#stage.startAgent(host, command, join(this.logFolder, `${host}.log`)));
   }
 
-  /** Runs `vipnat check` until it is in sync in the given way; answers its last result, also when time is over. */
-  async waitForSync(host: string, vip: string, mode: string): Promise<CommandResult> {
+  /** Runs `vipnat check` until it is in sync and prints some words; answers its last result, also when time is over. */
+  async waitForSync(host: string, vip: string, words: string): Promise<CommandResult> {
     const until = performance.now() + convergeLimitMs;
     for (;;) {
       const result = await this.run(host, ['check', '--vip', vip]);
-      const isDone = result.exitCode === 0 && result.stdout.includes(mode);
+      const isDone = result.exitCode === 0 && result.stdout.includes(words);
       if (isDone || performance.now() > until) return result;
+      await sleep(restMs);
     }
   }
 

@@ -1,21 +1,23 @@
 import type { Stage, DemoAgent } from './stage.ts';
-import { masters, apiserverPort, vips, worker } from '../../../test/support/network/layout.ts';
-import { seatNames, Cluster, type SeatName } from '../../../test/support/network/cluster.ts';
+import { masters, apiserverPort, vips, worker, outsider } from '../../../test/support/network/layout.ts';
+import { Cluster } from '../../../test/support/network/cluster.ts';
 import type { CommandResult } from '../../../test/support/network/namespaces.ts';
-import type { Seat } from '../../../test/support/network/seat.ts';
-import { createWriteStream } from 'node:fs';
+import type { ChildProcess } from 'node:child_process';
+import { createWriteStream, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { once } from 'node:events';
 import { families } from '../../../lib/net.ts';
+import { haproxyCommand } from '../../lab/components/haproxy.ts';
 import { KubeProxyStandIn } from '../../../test/support/kube-proxy/on-host.ts';
 
 /** Network namespaces with small apiservers, and with what kube-proxy writes. */
 export class StandInStage implements Stage {
+  readonly isReal = false;
   readonly holder = 'm1';
   readonly description = [
     `masters  ${masters.map(({ name, addresses }) => `${name} ${addresses.ipv4}`).join(', ')}: an apiserver on port ${apiserverPort} each`,
     `VIP      ${vips.ipv4}, held by ${this.holder}`,
-    `clients  ${seatNames.slice(0, 3).join(', ')},`,
-    `         ${seatNames.slice(3).join(', ')}`,
+    `client   ${outsider.addresses.ipv4}, outside the cluster`,
     `rules    kube-proxy's (iptables-nft) on the masters and on the worker, no others`,
   ];
   readonly #cluster: Cluster;
@@ -36,10 +38,6 @@ export class StandInStage implements Stage {
     return namespaces.run(this.#cluster.namespaceOf(host), withHostname(host, command), { input });
   }
 
-  seat(name: SeatName): Seat {
-    return this.#cluster.seat(name);
-  }
-
   startAgent(host: string, command: readonly string[], logFile: string): Promise<DemoAgent> {
     const { namespaces } = this.#cluster;
     const agent = namespaces.start(this.#cluster.namespaceOf(host), withHostname(host, command));
@@ -53,6 +51,31 @@ export class StandInStage implements Stage {
         return agent.exitCode === 0;
       },
     });
+  }
+
+  spawn(host: string, command: readonly string[]): ChildProcess {
+    return this.#cluster.start(host, command);
+  }
+
+  async startHaproxy(host: string, folder: string): Promise<void> {
+    mkdirSync(join(folder, host), { recursive: true });
+    await this.startAgent(host, haproxyCommand(host, folder, 'ipv4').command, join(folder, 'haproxy.log'));
+  }
+
+  async killApiserver(host: string): Promise<void> {
+    await this.#cluster.apiserver(host).kill();
+  }
+
+  async startApiserver(host: string): Promise<void> {
+    await this.#cluster.apiserver(host).start();
+  }
+
+  async cut(host: string): Promise<void> {
+    await this.#cluster.shell('switch', `ip link set ${host} down`);
+  }
+
+  async join(host: string): Promise<void> {
+    await this.#cluster.shell('switch', `ip link set ${host} up`);
   }
 
   async syncKubeProxy(host: string): Promise<void> {
