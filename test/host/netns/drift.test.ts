@@ -8,6 +8,7 @@ import { useCluster } from '../../support/network/use-cluster.ts';
 import { startProxies, expectBalanced, client, vipArguments } from './traffic.ts';
 import { serviceChain } from '../../../lib/kube-proxy/read.ts';
 import { dumpRules } from '../../support/host/foreign-rules.ts';
+import { requestLimitMs } from '../../support/network/seat-tasks.ts';
 
 const kubeProxyHook = 'PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
 
@@ -57,16 +58,19 @@ describe.each(shownDialects)('on a VIP holder with iptables-%s', (dialect) => {
   test('a firewall reload that knows nothing of us is repaired, and no request fails meanwhile', async () => {
     const files = await shell(`for table in nat filter; do ${tool}-save -t $table; done`);
     const agent = await start();
-    const measuring = cluster.seat('outside client').requestAtRate({ host: vips.ipv4, port: 6443 }, 50, 3000);
+    const measuring = cluster.seat('outside client').connectAtRate({
+      ...{ host: vips.ipv4, port: 6443, isNamed: true, perSecond: 50, durationMs: 3000 },
+      limitMs: requestLimitMs,
+    });
     for (let reload = 0; reload < 3; reload += 1) {
       const seen = agent.log.length;
       await shell(`${tool}-restore <<'END'\n${files}\nEND`);
       await waitForSync(cluster, 'm1', vipArguments);
       await agent.waitForLine(/vipnat repaired its rules: /, seen);
     }
-    const { answers } = await measuring;
-    expect(answers.filter(({ error }) => error !== undefined)).toEqual([]);
-    expect(answers).toHaveLength(150);
+    const { failures, sent } = await measuring;
+    expect(failures).toEqual([]);
+    expect(sent).toBe(150);
     expect(await shell(`${tool} -t nat -S KUBE-SERVICES`)).toContain(serviceChain);
     await expectBalanced(cluster, client);
   });

@@ -4,22 +4,13 @@
  */
 import { connect as connectPlain } from 'node:net';
 import { createInterface } from 'node:readline';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type PeerCertificate } from 'node:tls';
 import { OwnTime } from './own-time.ts';
 import { connectAtRate, isPortTaken, nameError, takePort } from './seat-connects.ts';
 import { holdConnections } from './seat-holds.ts';
 import { watchObject, writeObject } from './seat-watch.ts';
 import { watchTogether } from './seat-watches.ts';
-import {
-  type RateReport,
-  type RateTask,
-  requestLimitMs,
-  type RequestReport,
-  type RequestTask,
-  type Task,
-  type Word,
-} from './seat-tasks.ts';
+import { requestLimitMs, type RequestReport, type RequestTask, type Task, type Word } from './seat-tasks.ts';
 
 /** What this process stands still counts for none of its limits, and for no schedule. */
 const own = new OwnTime();
@@ -49,8 +40,6 @@ function run(task: Task, settled: AbortSignal, spoken: AbortSignal): Promise<unk
   switch (task.kind) {
     case 'requests':
       return sendRequests(task);
-    case 'rate':
-      return sendAtRate(task);
     case 'hold':
       return holdConnections(task, settled);
     case 'connects':
@@ -92,26 +81,6 @@ async function sendRequests({
   };
   await Promise.all(Array.from({ length: concurrency }, worker));
   return report;
-}
-
-/** Sends on schedule, whatever becomes of the ones before: an outage must not slow down its own measurement. */
-async function sendAtRate({ host, port, perSecond, durationMs }: RateTask): Promise<RateReport> {
-  const [started, ownStarted] = [performance.now(), own.now()];
-  const answers: RateReport['answers'] = [];
-  const pending: Promise<void>[] = [];
-  for (let index = 0; index < (perSecond * durationMs) / 1000; index += 1) {
-    const waitMs = (index * 1000) / perSecond - (own.now() - ownStarted);
-    if (waitMs > 0) await sleep(waitMs);
-    const atMs = performance.now() - started;
-    pending.push(
-      request({ host, port }, requestLimitMs).then(
-        ({ apiserver }) => void answers.push({ atMs, apiserver }),
-        (error: unknown) => void answers.push({ atMs, error: nameError(error) }),
-      ),
-    );
-  }
-  await Promise.all(pending);
-  return { startedAt: performance.timeOrigin + started, answers: answers.sort((a, b) => a.atMs - b.atMs) };
 }
 
 function request(

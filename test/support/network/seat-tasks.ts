@@ -22,13 +22,6 @@ export interface RequestTask extends Target {
   readonly from?: string;
 }
 
-/** New TLS connections at a steady rate. */
-export interface RateTask extends Target {
-  readonly kind: 'rate';
-  readonly perSecond: number;
-  readonly durationMs: number;
-}
-
 /** Open connections that exchange bytes for a while. */
 export interface HoldTask extends Target {
   readonly kind: 'hold';
@@ -86,20 +79,13 @@ export interface WriteTask extends Pick<WatchTask, 'identity' | 'object' | 'dura
   readonly intervalMs: number;
 }
 
-export type Task = RequestTask | RateTask | HoldTask | ConnectTask | WatchTask | WatchesTask | WriteTask;
+export type Task = RequestTask | HoldTask | ConnectTask | WatchTask | WatchesTask | WriteTask;
 
 /** How many requests each apiserver answered, which client addresses they saw, and what failed. */
 export interface RequestReport {
   readonly apiservers: Record<string, number>;
   readonly from: Record<string, number>;
   readonly errors: Record<string, number>;
-}
-
-/** Every request in the order of its start. */
-export interface RateReport {
-  /** When it began, in milliseconds since the epoch. */
-  readonly startedAt: number;
-  readonly answers: { readonly atMs: number; readonly apiserver?: string; readonly error?: string }[];
 }
 
 /** How many connections were opened, how many bytes were sent and came back over them, and which errors they had. */

@@ -6,7 +6,6 @@ import {
   requestLimitMs,
   type RequestReport,
   type Target,
-  type RateReport,
   type HoldTask,
   type HoldReport,
   type ConnectTask,
@@ -65,10 +64,6 @@ export class Seat {
   /** New connections from one of the place's addresses. */
   async requestFrom(from: string, host: string, port: number, count: number): Promise<RequestReport> {
     return await this.#ask<RequestReport>({ kind: 'requests', host, port, count, concurrency: 8, from });
-  }
-
-  async requestAtRate(target: Target, perSecond: number, durationMs: number): Promise<RateReport> {
-    return await this.#ask<RateReport>({ kind: 'rate', ...target, perSecond, durationMs });
   }
 
   /** Opens connections; answers once all are open, with the report to come when the time is over. */

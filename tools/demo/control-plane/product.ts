@@ -6,7 +6,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Stage, DemoAgent } from './stage.ts';
 import type { CommandResult } from '../../../test/support/network/namespaces.ts';
 
-const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
+/** vipnat as built. */
+export const program = fileURLToPath(new URL('../../../dist/vipnat.js', import.meta.url));
 
 /** An agent needs two looks to converge, and a real apiserver is an endpoint 10 s after its start: longer means that it does not. */
 const convergeLimitMs = 60_000;
