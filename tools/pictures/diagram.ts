@@ -103,8 +103,12 @@ function locate(place: Place, boxes: readonly Box[]): Point {
   const box = boxes.find((one) => one.name === name);
   if (box === undefined) throw new Error(`no such place in the picture: ${place}`);
   const [[x, y], [width, height], shift] = [box.at, box.size, Number(along)];
-  if (side === 'left' || side === 'right') return [side === 'left' ? x : x + width, y + height / 2 + shift];
-  return [x + width / 2 + shift, side === 'top' ? y : y + height];
+  const [middleX, middleY] = [x + width / 2 + shift, y + height / 2 + shift];
+  const sides: Readonly<Record<string, Point>> = {
+    ...{ left: [x, middleY], right: [x + width, middleY] },
+    ...{ top: [middleX, y], bottom: [middleX, y + height] },
+  };
+  return sides[side] ?? box.at;
 }
 
 /** A triangle whose tip is the last point. */

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
@@ -92,7 +93,7 @@ interface Screens {
   /** By the clock of this process. */
   readonly changes: readonly Change[];
   /** Settles when the first one is there. */
-  readonly shown: Promise<void>;
+  readonly shown: Promise<unknown>;
   readonly stop: () => void;
 }
 
@@ -104,7 +105,6 @@ function watchStatus(stage: StandInStage): Screens {
   const child = stage.spawn(stage.holder, command);
   if (child.stdout === null) throw new Error('vipnat status needs its standard output');
   let [row, atMs] = [statusRows, 0];
-  const shown = Promise.withResolvers<void>();
   const show = (text: string) => {
     if (row < statusRows) changes.push({ atMs, row: statusRow + row, text });
     row += 1;
@@ -113,27 +113,24 @@ function watchStatus(stage: StandInStage): Screens {
     if (stripVTControlCharacters(line).startsWith(`${vip}:`)) {
       while (row < statusRows) show('');
       [row, atMs] = [0, performance.now()];
-      shown.resolve();
     }
     // What follows the table stays below the edge.
     if (/^keepalived/.test(line)) while (row < statusRows) show('');
     show(line);
   });
-  return { changes, shown: shown.promise, stop: () => child.kill('SIGTERM') };
+  return { changes, shown: once(child.stdout, 'data'), stop: () => child.kill('SIGTERM') };
 }
 
 /** What both clients have counted so far, whenever a slice of time has ended. */
 function countSlices(slices: readonly Slice[][]): Change[] {
   const names = ['VIP:6443, by vipnat', "VIP:8443, by HAProxy (kubeadm's guide)"];
-  return slices.flatMap((_, last) =>
+  return [[], ...slices].flatMap((_, count) =>
     names.map((name, client) => {
-      const { sent, failed, slowestMs } = addUp(
-        slices.slice(0, last + 1).flatMap((row) => row[client] ?? []),
-      );
+      const { sent, failed, slowestMs } = addUp(slices.slice(0, count).flatMap((row) => row[client] ?? []));
       const failures = String(failed).padStart(8);
       const figures = `${String(sent - failed).padStart(6)}  ${failed > 0 ? red(failures) : failures}${`${slowestMs} ms`.padStart(12)}`;
       return {
-        atMs: (last + 1) * sliceMs,
+        atMs: count * sliceMs,
         row: counterRow + 2 + client,
         text: `${name.padEnd(38)}${figures}`,
       };
@@ -142,9 +139,10 @@ function countSlices(slices: readonly Slice[][]): Change[] {
 }
 
 function describeStory(): Change[] {
-  return story.map(([atMs, words]) => ({
+  const steps = [[0, 'three apiservers answer'] as const, ...story];
+  return steps.map(([atMs, words]) => ({
     ...{ atMs, row: counterRow + 5 },
-    text: bold(`${(atMs / 1000).toFixed(0).padStart(2)} s: ${words}`),
+    text: yellow(`${(atMs / 1000).toFixed(0).padStart(2)} s: ${words}`),
   }));
 }
 
@@ -154,4 +152,8 @@ function bold(text: string): string {
 
 function red(text: string): string {
   return `\u001b[31m${text}\u001b[39m`;
+}
+
+function yellow(text: string): string {
+  return `\u001b[33m${text}\u001b[39m`;
 }

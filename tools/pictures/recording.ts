@@ -25,10 +25,10 @@ const [barHeight, rowHeight, left] = [34, 18, 20];
 
 const style = `text { font: 12.5px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; fill: #1f2328; white-space: pre }
 .page { fill: #ffffff; stroke: #d0d7de } .bar { fill: #f6f8fa } .dot { fill: #afb8c1 } .name { fill: #59636e }
-.green { fill: #116329 } .yellow { fill: #7d4e00 } .red { fill: #cf222e; font-weight: 700 } .bold { font-weight: 700 }
+.green { fill: #116329 } .yellow { fill: #7d4e00; font-weight: 700 } .red { fill: #cf222e; font-weight: 700 } .bold { font-weight: 700 }
 @media (prefers-color-scheme: dark) {
 text { fill: #f0f6fc } .page { fill: #0d1117; stroke: #3d444d } .bar { fill: #151b23 } .dot { fill: #656c76 } .name { fill: #a8b3bf }
-.green { fill: #3fb950 } .yellow { fill: #d29922 } .red { fill: #ff7b72 } }
+.green { fill: #3fb950 } .yellow { fill: #e3b341 } .red { fill: #ff7b72 } }
 .f { visibility: hidden; animation: none step-end infinite } .p { visibility: visible }
 @media (prefers-reduced-motion: reduce) { .f { animation: none !important } }`;
 
