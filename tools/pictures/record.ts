@@ -27,7 +27,8 @@ const story: readonly (readonly [
   [12_000, 'm3 has its network again', (stage) => stage.join('m3')],
 ];
 
-const endMs = 15_000;
+/** Long enough for what follows from the last of it. */
+const endMs = 16_500;
 
 /** Records what happens now in network namespaces: it needs root, dist/ and HAProxy. Answers an SVG. */
 export async function recordFailover(): Promise<string> {
