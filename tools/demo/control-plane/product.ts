@@ -38,12 +38,21 @@ export class Product {
   }
 
   /** Runs `vipnat check` until it is in sync and prints some words; answers its last result, also when time is over. */
-  async waitForSync(host: string, vip: string, words: string): Promise<CommandResult> {
+  waitForSync(host: string, vip: string, words: string): Promise<CommandResult> {
+    const isDone = ({ exitCode, stdout }: CommandResult) => exitCode === 0 && stdout.includes(words);
+    return this.runUntil(host, ['check', '--vip', vip], isDone);
+  }
+
+  /** Runs a command again and again until its result is as wanted; answers the last one, also when time is over. */
+  async runUntil(
+    host: string,
+    words: readonly string[],
+    isDone: (result: CommandResult) => boolean,
+  ): Promise<CommandResult> {
     const until = performance.now() + convergeLimitMs;
     for (;;) {
-      const result = await this.run(host, ['check', '--vip', vip]);
-      const isDone = result.exitCode === 0 && result.stdout.includes(words);
-      if (isDone || performance.now() > until) return result;
+      const result = await this.run(host, words);
+      if (isDone(result) || performance.now() > until) return result;
       await sleep(restMs);
     }
   }
