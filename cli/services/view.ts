@@ -211,7 +211,7 @@ function findNobody(given: AddressView, reports: readonly LeaseReport[]): Proble
 }
 
 /** Why nobody answers behind the address; null where somebody does. */
-function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem | null {
+function findLack({ service, pods, slices }: ServiceFacts): Problem | null {
   if (pods.length === 0) {
     const isSelected = Object.keys(service.spec.selector ?? {}).length > 0;
     const why = isSelected
@@ -220,18 +220,8 @@ function findLack({ service, addresses, pods, slices }: ServiceFacts): Problem |
     const note = slices.length === 0 && isSelected ? ' (no EndpointSlice)' : '';
     return { reason: 'NoEndpoints', why: `${why}${note}` };
   }
-  const serving = pods.filter(({ state, isServingLast }) => state === 'ready' || isServingLast);
-  if (serving.length === 0) return { reason: 'NoReadyPod', why: `none of its ${pods.length} pods is ready` };
-  if (service.spec.externalTrafficPolicy !== 'Local') return null;
-  const seatHolders = addresses
-    .flatMap((one) => (one.isPublished ? one.seatHolders : []))
-    .map(({ node }) => node);
-  const lacking = seatHolders.find((leader) => !serving.some(({ node }) => node === leader));
-  if (lacking === undefined) return null;
-  return {
-    reason: 'NoLocalPod',
-    why: `${lacking} holds the address and has no ready pod, and externalTrafficPolicy is Local`,
-  };
+  if (pods.some(({ state, isServingLast }) => state === 'ready' || isServingLast)) return null;
+  return { reason: 'NoReadyPod', why: `none of its ${pods.length} pods is ready` };
 }
 
 /** `no pods`: it has its address, and nobody behind it. `leaving`: it is deleted, or is of another type or class by now. */

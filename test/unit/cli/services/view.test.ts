@@ -86,7 +86,6 @@ const causes: Readonly<Record<string, Partial<ServiceObjects>>> = {
   },
   NoEndpoints: { ...works, slices: [] },
   NoReadyPod: { ...works, ...sliceOf(['not ready', 'w1'], ['ending', 'w2']) },
-  NoLocalPod: { ...works, services: [local], ...sliceOf(['ready', 'w2']) },
 };
 
 function judge(parts: Partial<ServiceObjects>) {
@@ -109,6 +108,7 @@ describe('a Service', () => {
   test.each<[string, Partial<ServiceObjects>, object]>([
     ['and says what its condition has to say', { services: said }, { why: 'The Service keeps it' }],
     ['while one node with its pods answers', behind('w2'), { why: null }],
+    ['of policy Local, with pods of other nodes only', { services: [local], ...sliceOf(['ready', 'w2']) }, {}],
     ['while its last pod still answers, which ends', sliceOf(['serving', 'w1']), { why: null }],
     ['while no controller leads, a trouble', { leases: [makeElection(16), w1()] }, { isTrouble: true }],
   ])('works %s', (_, parts, found) => {
@@ -137,8 +137,7 @@ describe('a Service', () => {
       DeviceNotReady  | pending    | the device edge is not ready: No route
       NoEndpoints, of a device | no pods | it has no selector
       NoEndpoints     | no pods    | it has no selector
-      NoReadyPod      | no pods    | none of its 2 pods is ready
-      NoLocalPod      | no pods    | w1 holds the address and has no ready pod`),
+      NoReadyPod      | no pods    | none of its 2 pods is ready`),
   )('does not work: %s', (cause, state, why) => {
     expect(judge(causes[cause] ?? {})).toMatchObject({
       ...{ state, reason: cause.split(',')[0], why: expect.stringContaining(why), isTrouble: true },
