@@ -108,7 +108,11 @@ describe('a Service', () => {
   test.each<[string, Partial<ServiceObjects>, object]>([
     ['and says what its condition has to say', { services: said }, { why: 'The Service keeps it' }],
     ['while one node with its pods answers', behind('w2'), { why: null }],
-    ['of policy Local, with pods of other nodes only', { services: [local], ...sliceOf(['ready', 'w2']) }, {}],
+    [
+      'of policy Local, with pods of other nodes only',
+      { services: [local], ...sliceOf(['ready', 'w2']) },
+      {},
+    ],
     ['while its last pod still answers, which ends', sliceOf(['serving', 'w1']), { why: null }],
     ['while no controller leads, a trouble', { leases: [makeElection(16), w1()] }, { isTrouble: true }],
   ])('works %s', (_, parts, found) => {
