@@ -255,7 +255,7 @@ describe('pod-waits-for-gate', () => {
         ...{ code: 'pod-waits-for-gate', why: expect.stringContaining('No controller leads') },
         remedy: [
           expect.stringMatching(/^# /),
-          expect.stringMatching(/^# .*docs\/services\.md says how kubectl opens the gates$/),
+          expect.stringMatching(/^# .*docs\/services-operate\.md says how kubectl opens the gates$/),
         ],
       },
     ]);
