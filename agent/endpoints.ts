@@ -135,7 +135,7 @@ export interface EndpointSources {
 
 /**
  * The apiservers to balance over, from the first source that knows any: the API, kube-proxy, the configuration, memory
- * (docs/adr/0003, docs/adr/0012). An empty list says who was named and refused, or what was read.
+ * (docs/design.md, docs/adr/0012). An empty list says who was named and refused, or what was read.
  */
 export function chooseEndpoints(sources: EndpointSources): Candidates {
   const { family, api, kubeProxy, configured, remembered, previousEndpoints, installed, vips, addresses } =

@@ -82,7 +82,7 @@ export async function runAgent(config: Config): Promise<number> {
 
 /**
  * V8's flags, however vipnat is started. Polls and syncs leave garbage all the time: V8 would rather let the heap grow to twice the size
- * than collect it. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 30). Set late: ready-made code is refused where
+ * than collect it. Its optimizing compilers take 12 MB and more, and an agent mostly waits (ADR 7). Set late: ready-made code is refused where
  * these are on the command line.
  */
 const memoryFlags = [...['--max-semi-space-size=1', '--optimize-for-size'], ...['--no-opt', '--no-maglev']];

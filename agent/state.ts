@@ -338,7 +338,7 @@ export function rememberApiservers(
   return { endpoints, previousEndpoints, proxyOnly: rememberProxy(seen) };
 }
 
-/** A memory without those who were taken from the lists on purpose: they are no fallback (docs/adr/0003). Pure. */
+/** A memory without those who were taken from the lists on purpose: they are no fallback (docs/design.md). Pure. */
 export function forgetRemoved(memory: ReconcileState, removed: ReadonlySet<string>): ReconcileState {
   if (removed.size === 0) return memory;
   const isKept = (endpoint: Endpoint) => !removed.has(formatEndpoint(endpoint));

@@ -285,7 +285,7 @@ const hastened: Budget = { capacity: 10, refillMs: 30_000 };
 const maxRetryMs = 8000;
 
 /**
- * Says in one Lease what this node has done (ADR 22).
+ * Says in one Lease what this node has done (docs/design.md).
  * Writes nothing before the first `report` or `renew`: until then, what an earlier process has written counts.
  *
  * Goal: the controller knows within half a second what it waits for.

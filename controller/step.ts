@@ -297,7 +297,7 @@ export interface StepEvent {
   readonly message: string;
 }
 
-/** The one next step of an object: one write, or what it waits for. No state between two writes that a restart would not find again (ADR 21). */
+/** The one next step of an object: one write, or what it waits for. No state between two writes that a restart would not find again (docs/design.md). */
 export type Step =
   | {
       readonly does: 'write';

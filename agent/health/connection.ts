@@ -408,7 +408,7 @@ interface ApiserverOptions {
 export function createApiserver(options: ApiserverOptions): Apiserver {
   const { clock, findAuthority, readCredentials = noCredentials, onNoDrainCheck = () => undefined } = options;
   return {
-    // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0029).
+    // In order: its end takes nothing from the peer's kernel. kube-apiserver counts either as a TLS handshake error (docs/adr/0010).
     connect: (endpoint, limitMs) => connectOnce(clock, endpoint, { limitMs, end: 'close' }),
     checkDrain: createDrainCheck(clock, onNoDrainCheck),
     openPingConnection,

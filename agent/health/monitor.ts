@@ -103,7 +103,7 @@ class Losses {
  *
  * Goal: no connection goes to a master that was removed, which may be another cluster's by now, or half of a split one.
  * Tension: apiservers that shut down or die leave the list too, may be back before any list says so, and are a fallback
- * then (docs/adr/0003). Some leave the list before anything is seen of their end.
+ * then (docs/design.md). Some leave the list before anything is seen of their end.
  * Compromise: one that leaves a live list in good health is asked on for a while. It counts as removed when it and all
  * listed ones were healthy all that time; whatever else is seen of it, it stays a fallback.
  */
@@ -114,7 +114,7 @@ const answersToRemove = 45;
 /** After this many answers without enough good ones in a row, the apiserver is no longer asked: the listed ones are not healthy. */
 const maxAnswers = 300;
 
-/** So many are remembered, as many as memory keeps (docs/adr/0003). */
+/** So many are remembered, as many as memory keeps (docs/adr/0011). */
 const maxRemovals = 8;
 
 /** One that left a live list in good health. */
@@ -291,7 +291,7 @@ export class HealthMonitor {
   watch(watched: Watched): HealthView {
     const { endpoints: listed, localAddresses, fallbackEndpoints = [], own = [] } = watched;
     if (this.#isStopped) return this.view;
-    // Whom no probe has shown yet is as the rules have it, once these are known (docs/adr/0017).
+    // Whom no probe has shown yet is as the rules have it, once these are known (docs/design.md).
     if (this.#isBlind) this.#all = this.#all.filter(({ history }) => history !== emptyHistory);
     this.#isBlind = watched.isBlind === true;
     const needy = families.filter((family) => this.#needsReserve(watched, family));

@@ -72,7 +72,7 @@ export interface Health {
   readonly livenessOnly?: string | undefined;
   /** Kept in use without an answer for a second, as no other host answers either. False when left out. */
   readonly isUnresponsive?: boolean | undefined;
-  /** Whether it has not answered for so long that its host, or the path to it, is gone (docs/adr/0032). False when left out. */
+  /** Whether it has not answered for so long that its host, or the path to it, is gone (docs/adr/0010). False when left out. */
   readonly isLost?: boolean | undefined;
   /** Whether nobody names it: it is this host's own apiserver, see `Watched`. False when left out. */
   readonly isOwn?: boolean | undefined;
@@ -209,7 +209,7 @@ const leftOut = 'the rules from before this start do not use it, and it has not 
  */
 function beginWith(endpoint: Endpoint, listed: readonly Endpoint[], inUse: readonly Endpoint[]): Verdict {
   if (includesEndpoint(inUse, endpoint)) return trusted;
-  // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/adr/0003).
+  // Where somebody else serves in place of all who are listed, a good answer takes that back (docs/design.md).
   const isServed = listed.some((one) => includesEndpoint(inUse, one));
   return { state: isServed ? 'warming' : 'draining', reason: leftOut };
 }

@@ -192,7 +192,7 @@ export async function writeHostFiles(files: readonly HostFile[], folder: string)
  * Tension: /run is empty at boot, and keepalived 2.2.7 never reads a track file whose folder is not there when
  * it starts. An agent that is killed cannot take anything back.
  * Compromise: tmpfiles.d makes the folder before any service, keepalived's drop-in makes it once more where it was removed
- * since, and neither waits for the other. What the agent said is taken back by systemd (ADR 18).
+ * since, and neither waits for the other. What the agent said is taken back by systemd (docs/design.md).
  */
 
 interface HostFile {

@@ -348,7 +348,7 @@ export const dispatchChain = 'VIPNAT';
 /** The chain of table filter, which has a rule for each VIP. */
 export const forwardChain = 'VIPNAT-FORWARD';
 
-/** The chain of table filter that drops replies which conntrack could not translate back, see docs/adr/0033. */
+/** The chain of table filter that drops replies which conntrack could not translate back, see docs/design.md. */
 export const inputChain = 'VIPNAT-INPUT';
 
 /** The chain by which vipnat's balancer of Services accepts their connections in FORWARD; by its name it is no own chain here. */

@@ -228,7 +228,7 @@ function toTable(
   };
 }
 
-/** Replies that conntrack calls INVALID and does not translate back: they would be for this host itself, see ADR 33. */
+/** Replies that conntrack calls INVALID and does not translate back: they would be for this host itself, see docs/design.md. */
 function dropUntranslated({ family, address, port }: Endpoint): RuleSpec {
   return {
     head: `-s ${address}/${familyToBits[family]} ! -i lo -p tcp`,

@@ -459,7 +459,7 @@ export class ServingKeeper {
 
   /**
    * Ends when the file says that this node can serve: nobody judges that any more. Also where nothing was written, as an
-   * agent that was killed before may have left the contrary there (ADR 18). Of a host whose VIPs are to leave it, the file stays as it is.
+   * agent that was killed before may have left the contrary there (docs/design.md). Of a host whose VIPs are to leave it, the file stays as it is.
    */
   async release(isLeaving: boolean): Promise<void> {
     this.#guard.stop();

@@ -458,7 +458,7 @@ export function toolEnvironment(): Readonly<Record<string, string>> {
  * Goal: a write is in the kernel a moment after it was decided.
  * Tension: the start of iptables or nft takes longer than its work. A process that waits has an old program, and may have an old view of
  * the kernel.
- * Compromise: only tools that read all their input before they ask the kernel anything (docs/adr/0031). A tool waits ten minutes at most, is
+ * Compromise: only tools that read all their input before they ask the kernel anything (docs/design.md). A tool waits ten minutes at most, is
  * used once, and not at all after its file was replaced. What ends vipnat, even SIGKILL, ends its input: without any, a tool writes nothing.
  */
 

@@ -51,7 +51,7 @@ export function startWatch(options: SourceOptions, known: KnownForwarding): Watc
   };
 }
 
-/** While vipnat's rules are gone, connections go to the VIP holder alone. The kernel answers in microseconds, waking up costs many times that: docs/adr/0008. */
+/** While vipnat's rules are gone, connections go to the VIP holder alone. The kernel answers in microseconds, waking up costs many times that: docs/design.md. */
 const generationPollMs = 50;
 
 /** To read the handles costs many times what the generation does: where somebody writes all the time, so often at most. */

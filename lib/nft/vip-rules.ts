@@ -196,7 +196,7 @@ export function renderNftTable(family: Family, balances: readonly TableBalance[]
   };
 }
 
-/** Replies that conntrack calls INVALID and does not translate back, see ADR 33. Without an apiserver no packet passes such a chain. */
+/** Replies that conntrack calls INVALID and does not translate back, see docs/design.md. Without an apiserver no packet passes such a chain. */
 function renderInput(balances: readonly TableBalance[]): [string, string, readonly string[]][] {
   const rules = listApiservers(balances).map(dropUntranslated);
   return rules.length === 0 ? [] : [['input', declareHook('filter', 'input', filterPriority), rules]];

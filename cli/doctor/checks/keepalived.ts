@@ -151,7 +151,7 @@ export const keepalivedChecks: Checks = {
   'track-file-stale': {
     levels: ['fail'],
     meaning: 'The track file says that this node cannot serve, and no agent runs that could reset it.',
-    /** See docs/adr/0018-track-file-of-a-killed-agent.md. */
+    /** See docs/design.md, "Who may hold the VIP". */
     find: (facts) =>
       given([facts.keepalived, facts.trackFile], ({ text }, { content, isWatched }) => {
         const drain = findValue(facts.drain);

@@ -4,7 +4,7 @@ import { rows, type Row } from './settings.ts';
 import { measureProcessor, busyClients, measureRatios, measureOwnPart } from './figures.ts';
 import { boundMedian, median } from '../shared/statistics.ts';
 
-/** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/adr/0016-cost-of-a-connection.md). */
+/** What vipnat aims at: p50 of a client of kube-apiserver by straight access times this, and this part of HAProxy's processor time (docs/benchmarks.md). */
 const aims = { p50: 1.05, processor: 0.6 };
 
 /** The figures on record that have an aim; nothing of what was not measured. */

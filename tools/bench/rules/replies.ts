@@ -1,5 +1,5 @@
 /**
- * What the rules about invalid replies cost a packet that is for this host (docs/adr/0033): round trips of a byte to a port of the last
+ * What the rules about invalid replies cost a packet that is for this host (docs/design.md): round trips of a byte to a port of the last
  * of nine apiservers, whose replies meet every rule of them, with these rules and without, in turns. Run by `scripts/bench replies`;
  * prints a table.
  */

@@ -10,7 +10,7 @@ import { parseObjectName, parseAddress, toObjectName } from '../../../../lib/net
 import { hasOtherSpec, listConditions } from './pod-facts.ts';
 import { isCandidate } from './seat-faults.ts';
 
-/** S1, S2 and S3 of ADR 21, at each write. */
+/** S1, S2 and S3 of docs/design.md, at each write. */
 export class Invariants {
   readonly #cluster: Cluster;
   /** VirtualIPs to when their generation was written, and after how many writes. */
@@ -26,7 +26,7 @@ export class Invariants {
   #order = 0;
   /** Of the last write that changed who may hold addresses. */
   #candidatesOrder = 0;
-  /** S3 needs one leader: an old one does not know what the new one has just given (ADR 22). */
+  /** S3 needs one leader: an old one does not know what the new one has just given (docs/design.md). */
   readonly #isS3Checked: boolean;
 
   constructor(cluster: Cluster, leaders: Leaders) {

@@ -62,7 +62,7 @@ export class WriteCounts {
   }
 }
 
-/** Differences that are none (ADR 35). */
+/** Differences that are none (S8). */
 const news: ReadonlySet<string> = new Set([
   'resourceVersion',
   'lastTransitionTime',

@@ -45,7 +45,7 @@ test.each<[string, Partial<EndpointSources>, string]>([
     { kubeProxy: named('kube-proxy', third, first, third) },
     '10.0.0.11:6443 10.0.0.13:6443 from kube-proxy',
   ],
-])('the apiservers come from the first source that knows any (ADR 3): %s', (_source, sources, chosen) => {
+])('the apiservers come from the first source that knows any: %s', (_source, sources, chosen) => {
   expect(choose(sources)).toBe(chosen);
 });
 
