@@ -21,21 +21,17 @@ const clientColumns: readonly Column[] = [
   ],
   ...listPercentiles('repair', ({ repairsMs }) => repairsMs.map((ms) => ms ?? Infinity), formatRepair),
   ...listPercentiles('killed: failing', ({ killed }) => [endless(killed, killed.windowMs)], formatLong),
-  ...listPercentiles('refused', ({ killed }) => [endless(killed, killed.refusedMs)], formatLong),
 ];
 
 const hostColumns: readonly Column[] = [
   ['processor of an agent', (rounds) => formatShares(listAgents(rounds, 'processorShare'))],
-  ['worst', (rounds) => formatShare(Math.max(...listAgents(rounds, 'processorShare')))],
-  ['syncs', (rounds) => `${median(listAgents(rounds, 'syncsPerSecond')).toFixed(1)}/s`],
   ['memory', (rounds) => `${median(listAgents(rounds, 'megabytes')).toFixed(0)} MiB`],
-  ['changes of objects', (rounds) => `${median(rounds.map((round) => round.writtenPerSecond)).toFixed(0)}/s`],
   ['idle processors', (rounds) => formatShares(rounds.map(({ idleShare }) => idleShare))],
 ];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(kubernetes: string): Promise<string> {
-  const versions = listVersions(kubernetes).filter(([name]) => name !== 'HAProxy');
+  const versions = listVersions(kubernetes).filter(([name]) => name === 'Kubernetes');
   return await writeSection('beside', renderReport(record.read(), versions));
 }
 

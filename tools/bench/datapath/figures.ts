@@ -24,12 +24,6 @@ export interface Processor {
   readonly beyond: Spread;
 }
 
-/** Where a request was answered, with its p50 beside that of straight access to the same place. */
-export interface Location {
-  readonly addedMicroseconds: number;
-  readonly ratio: number;
-}
-
 /** What is compared: one row at one load. */
 export interface Point {
   readonly row: Row;
@@ -79,22 +73,6 @@ export function measureProcessor(windows: readonly WindowRecord[], point: Point)
   return beyond === null ? null : { total: median(pairs.map(({ own }) => costOf(own))), beyond };
 }
 
-/** By where requests were answered: by the VIP's holder itself, or by another master. Null when nothing is on record. */
-export function compareLocations(
-  windows: readonly WindowRecord[],
-  point: Point,
-): { readonly holder: Location; readonly other: Location } | null {
-  const pairs = listPairs(windows, point);
-  const compare = (isHolder: boolean): Location => {
-    const times = pairs.map(({ own, straight }) => [own, straight].map((one) => locate(one, isHolder)));
-    return {
-      addedMicroseconds: median(times.map(([own = NaN, straight = NaN]) => own - straight)),
-      ratio: median(times.map(([own = NaN, straight = NaN]) => own / straight)),
-    };
-  };
-  return pairs.length === 0 ? null : { holder: compare(true), other: compare(false) };
-}
-
 /** Megabytes of a process while a number of clients is connected, over all rounds; NaN when nothing is on record. */
 export function measureMemory(windows: readonly WindowRecord[], point: Point, process: string): number {
   return median(
@@ -129,11 +107,4 @@ function listPairs(windows: readonly WindowRecord[], { row, workload, clients }:
 /** Without what the machine does anyway. */
 function costOf({ machine, rest, seconds, requests }: WindowRecord): number {
   return ((machine.busy - rest * seconds) / requests) * 1_000_000;
-}
-
-/** The p50 of the answers from one kind of place; of two masters the mean, each by its share. */
-function locate({ servers, holder }: WindowRecord, isHolder: boolean): number {
-  const some = Object.entries(servers).filter(([name]) => (name === holder) === isHolder);
-  const requests = some.reduce((total, [, server]) => total + server.requests, 0);
-  return some.reduce((total, [, server]) => total + (server.p50 * server.requests) / requests, 0);
 }

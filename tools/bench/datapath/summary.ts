@@ -24,7 +24,7 @@ export function renderSummary(windows: readonly WindowRecord[]): string[] {
 }
 
 /** A way's processor time beyond straight access as a part of HAProxy's; NaN when either is not on record. */
-export function shareOfHaproxy(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): number {
+function shareOfHaproxy(windows: readonly WindowRecord[], row: Row, workload: WorkloadName): number {
   const measure = (of: Row) =>
     measureProcessor(windows, { row: of, workload, clients: busyClients })?.beyond.median ?? NaN;
   const haproxy = rows.find(({ path }) => path === 'haproxy');

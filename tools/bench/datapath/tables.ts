@@ -1,148 +1,71 @@
 import { rows, type Row } from './settings.ts';
 import type { WindowRecord } from './record.ts';
-import { workloadNames, type WorkloadName, workloads } from './workloads.ts';
-import {
-  type Point,
-  summarize,
-  compareLocations,
-  measureProcessor,
-  busyClients,
-  measureMemory,
-} from './figures.ts';
-import { shareOfHaproxy } from './summary.ts';
-import type { Spread } from '../shared/statistics.ts';
+import { workloads } from './workloads.ts';
+import { type Point, summarize, measureProcessor, busyClients, measureMemory } from './figures.ts';
 
-/** The ways beside straight access, which all others are held against. */
-const others = rows.filter(({ path }) => path !== 'direct');
+/** So many clients, and what they do: those whose p50 a row has, then those whose p99 it has. */
+const ratioLoads: readonly Load[] = [
+  { workload: 'new', clients: 1 },
+  { workload: 'new', clients: 100 },
+  { workload: 'new', clients: 10_000 },
+  { workload: 'kept', clients: 100 },
+  { workload: 'apiserver-new', clients: 1 },
+  { workload: 'apiserver-kept', clients: 1 },
+];
+const slowLoads: readonly Load[] = [
+  { workload: 'new', clients: 100 },
+  { workload: 'kept', clients: 1000 },
+];
 
-/** All tables of what is on record. */
+type Load = Omit<Point, 'row'>;
+
+/** The table of what is on record, and memory. */
 export function renderTables(windows: readonly WindowRecord[]): string {
-  return [
-    ...workloadNames.flatMap((workload) => renderWorkload(windows, workload)),
-    ...renderLocations(windows),
-    ...renderProcessor(windows),
-    ...renderMemory(windows),
-  ].join('\n');
+  return [...renderTimes(windows), ...renderMemory(windows)].join('\n');
 }
 
-function renderWorkload(windows: readonly WindowRecord[], workload: WorkloadName): string[] {
-  const { title, clients } = workloads[workload];
-  const render = (some: readonly Row[], describe: (point: Point) => string) =>
-    renderTable(
-      ['path', ...clients.map((count) => `${formatCount(count)} client${count === 1 ? '' : 's'}`)],
-      some.map((row) => [row.title, ...clients.map((count) => describe({ row, workload, clients: count }))]),
-    );
-  const isKnown = (row: Row) =>
-    clients.some((count) => summarize(windows, { row, workload, clients: count }) !== null);
-  const known = rows.filter(isKnown);
-  if (known.length === 0) return [];
+function renderTimes(windows: readonly WindowRecord[]): string[] {
+  const name = ({ workload, clients }: Load) => `${workloads[workload].short}, ${formatCount(clients)}`;
+  const heading = [...ratioLoads.map(name), ...slowLoads.map((load) => `p99 of ${name(load)}`)];
   return [
-    ...[`### ${title}`, '', 'p50 – p99:', ''],
-    ...render(known, (point) => describeTimes(windows, point)),
-    ...['', 'p50 divided by p50 of straight access (least to most); answers per second:', ''],
-    ...render(known, (point) => describeRate(windows, point)),
+    `p50 divided by p50 of straight access, by the number of clients; straight access has p50 itself. Processor time is the machine's for a new connection of ${busyClients} clients:`,
+    '',
+    ...renderTable(
+      ['path', ...heading, 'processor'],
+      rows.map((row) => [
+        row.title,
+        ...ratioLoads.map((load) => describeRatio(windows, { ...load, row })),
+        ...slowLoads.map((load) => formatTime(summarize(windows, { ...load, row })?.p99 ?? NaN)),
+        formatTime(measureProcessor(windows, { row, workload: 'new', clients: busyClients })?.total ?? NaN),
+      ]),
+    ),
     '',
   ];
 }
 
-function describeTimes(windows: readonly WindowRecord[], point: Point): string {
-  const seen = summarize(windows, point);
-  return seen === null ? '' : `${formatTime(seen.p50)} – ${formatTime(seen.p99)}`;
-}
-
-function describeRate(windows: readonly WindowRecord[], point: Point): string {
+function describeRatio(windows: readonly WindowRecord[], point: Point): string {
   const seen = summarize(windows, point);
   if (seen === null) return '';
+  if (point.row.path === 'direct') return formatTime(seen.p50);
   const failed = seen.failed === 0 ? '' : `, ${seen.failed.toFixed(1)} ‰ failed`;
-  const ratio = point.row.path === 'direct' ? '' : `${formatRatio(seen.ratio)}; `;
-  return `${ratio}${formatCount(Math.round(seen.perSecond))}/s${failed}`;
+  return `${seen.ratio === null ? '–' : seen.ratio.median.toFixed(2)}${failed}`;
 }
 
-function renderLocations(windows: readonly WindowRecord[]): string[] {
-  const columns = workloadNames.filter((workload) => windows.some((window) => window.workload === workload));
-  const heading = columns.flatMap((workload) => {
-    const { short } = workloads[workload];
-    return [`${short}: VIP holder`, 'other master'];
-  });
-  const cells = (row: Row) =>
-    columns.flatMap((workload) => {
-      const locations = compareLocations(windows, { row, workload, clients: 1 });
-      return locations === null
-        ? ['', '']
-        : [locations.holder, locations.other].map(
-            ({ addedMicroseconds, ratio }) => `${formatAdded(addedMicroseconds)}, ${ratio.toFixed(2)}`,
-          );
-    });
-  return [
-    ...['### By answering master', ''],
-    ...[
-      'One client: p50 beyond straight access to the same master, and p50 divided by p50 of straight access.',
-      '',
-    ],
-    ...renderTable(
-      ['path', ...heading],
-      others.map((row) => [row.title, ...cells(row)]),
-    ),
-    '',
-  ];
-}
-
-function renderProcessor(windows: readonly WindowRecord[]): string[] {
-  const columns = (['new', 'kept', 'tls'] as const).filter((workload) =>
-    windows.some((window) => window.workload === workload),
-  );
-  const costOf = (row: Row, workload: WorkloadName) =>
-    measureProcessor(windows, { row, workload, clients: busyClients });
-  const cells = (row: Row) =>
-    columns.flatMap((workload) => {
-      const cost = costOf(row, workload);
-      if (cost === null) return ['', '', ''];
-      if (row.path === 'direct') return [formatTime(cost.total), '', ''];
-      return [
-        formatTime(cost.total),
-        formatSpread(cost.beyond),
-        shareOfHaproxy(windows, row, workload).toFixed(2),
-      ];
-    });
-  return [
-    ...['### Processor time', ''],
-    `${busyClients} clients: processor time of the whole machine for one request. "Beyond straight" is the difference from straight access in the same round (least to most). "Of HAProxy's" is this difference divided by HAProxy's.`,
-    '',
-    ...renderTable(
-      [
-        'path',
-        ...columns.flatMap((workload) => [workloads[workload].short, 'beyond straight', "of HAProxy's"]),
-      ],
-      rows.map((row) => [row.title, ...cells(row)]),
-    ),
-    '',
-  ];
-}
-
+/** Of the process of each way that has one, with few connections and with many. */
 function renderMemory(windows: readonly WindowRecord[]): string[] {
-  // Fewer keep more than one each.
-  const clients = workloads.kept.clients.filter((count) => count >= busyClients);
   const measured = [
     { path: 'vipnat', process: 'vipnat', title: "vipnat's agent" },
     { path: 'haproxy', process: 'haproxy', title: 'HAProxy' },
   ] as const;
-  return [
-    ...['### Memory', '', 'Memory of one process on the VIP holder, with connections open and in use.', ''],
-    ...renderTable(
-      ['process', ...clients.map((count) => `${formatCount(count)} connections`)],
-      measured.map(({ path, process, title }) => {
-        const row = rows.find((candidate) => candidate.path === path) ?? rows[0];
-        return [
-          title,
-          ...clients.map((count) =>
-            row === undefined
-              ? ''
-              : formatMegabytes(measureMemory(windows, { row, workload: 'kept', clients: count }, process)),
-          ),
-        ];
-      }),
-    ),
-  ];
+  const texts = measured.flatMap(({ path, process, title }) => {
+    const row = rows.find((candidate) => candidate.path === path);
+    if (row === undefined) return [];
+    const [few = '', many = ''] = [busyClients, 10_000].map((clients) =>
+      formatMegabytes(measureMemory(windows, { row, workload: 'kept', clients }, process)),
+    );
+    return [`${title} ${few} and ${many}`];
+  });
+  return [`Memory with ${busyClients} and 10,000 open connections: ${texts.join('; ')}.`];
 }
 
 function renderTable(heading: readonly string[], cells: readonly (readonly string[])[]): string[] {
@@ -160,20 +83,6 @@ export function formatTime(microseconds: number): string {
         ? [microseconds / 1000, 'ms']
         : [microseconds / 1_000_000, 's'];
   return `${value.toFixed(unit === 'µs' || value >= 99.5 ? 0 : 1)} ${unit}`;
-}
-
-function formatAdded(microseconds: number): string {
-  return microseconds < 0 ? `-${formatTime(-microseconds)}` : `+${formatTime(microseconds)}`;
-}
-
-function formatRatio(ratio: Spread | null): string {
-  if (ratio === null) return '–';
-  const { median, min, max } = ratio;
-  return `${median.toFixed(2)} (${min.toFixed(2)} to ${max.toFixed(2)})`;
-}
-
-function formatSpread({ median, min, max }: Spread): string {
-  return `${median.toFixed(0)} µs (${min.toFixed(0)} to ${max.toFixed(0)})`;
 }
 
 function formatMegabytes(megabytes: number): string {

@@ -50,22 +50,21 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
     mend: (lab, master) => lab.join(master),
   },
   frozen: {
-    meaning:
-      'SIGSTOP freezes an apiserver. Its kernel still accepts connections, and acknowledges packets of its watches',
+    meaning: 'SIGSTOP freezes an apiserver, whose kernel still accepts connections',
     isAtHolder: false,
     stuck: 'none',
     break: (lab, master) => lab.service(master, 'kube-apiserver').signal('STOP'),
     mend: (lab, master) => lab.service(master, 'kube-apiserver').signal('CONT'),
   },
   stopped: {
-    meaning: 'SIGTERM stops an apiserver. It serves its open watches for up to a minute',
+    meaning: 'SIGTERM stops an apiserver. It serves open watches for up to a minute',
     isAtHolder: false,
     stuck: 'none',
     break: (lab, master) => lab.service(master, 'kube-apiserver').signal('TERM'),
     mend: restartApiserver,
   },
   drained: {
-    meaning: `SIGTERM stops an apiserver with \`--shutdown-delay-duration=${shutdownDelaySeconds}s\`. It reports its shutdown, and serves until the delay ends`,
+    meaning: `the same, with a shutdown delay of ${shutdownDelaySeconds} s`,
     isAtHolder: false,
     stuck: 'none',
     break: async (lab, master) => {
@@ -75,22 +74,21 @@ export const faults: Readonly<Record<FaultName, Fault>> = {
     mend: restartApiserver,
   },
   holder: {
-    meaning: 'the VIP holder loses its network, and with it every connection through the VIP',
+    meaning: 'the VIP holder loses its network',
     isAtHolder: true,
     stuck: 'all',
     break: (lab, master) => lab.cut(master),
     mend: (lab, master) => lab.join(master),
   },
   power: {
-    meaning: 'the VIP holder loses its power: it loses its network, and SIGKILL ends all its processes',
+    meaning: 'the VIP holder loses its power',
     isAtHolder: true,
     stuck: 'all',
     break: cutPower,
     mend: restorePower,
   },
   path: {
-    meaning:
-      'the VIP holder cannot serve: SIGKILL ends its apiserver, and a firewall drops its packets to the other apiservers',
+    meaning: 'SIGKILL ends the apiserver of the VIP holder, and a firewall drops its packets to others',
     isAtHolder: true,
     stuck: 'all',
     break: breakPath,

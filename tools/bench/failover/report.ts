@@ -7,11 +7,7 @@ import { listVersions } from '../shared/programs.ts';
 import { pickPercentile } from '../shared/statistics.ts';
 import { limits } from './round.ts';
 
-const connectionTitles = [
-  ...['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'refused p99', 'failed p50', 'failed max'],
-  ...['slow p50', 'slow p99'],
-];
-const watchTitles = ['fault', 'set-up', 'active p50', 'active p99', 'idle p50', 'idle p99'];
+const titles = ['fault', 'set-up', 'rounds', 'failing p50', 'failing p99', 'slow p99', 'idle watches p99'];
 
 /**
  * Writes a table of what is on record into docs/benchmarks.md: of the quiet rounds, or of busy ones beside them.
@@ -32,25 +28,13 @@ function renderReport(rounds: readonly RoundRecord[], kubernetes: string): strin
       return some.length === 0 ? [] : [{ names: [`\`${fault}\``, setUps[setUp].title], some }];
     }),
   );
-  const withWatches = groups.filter(({ some }) => some.some(({ watchesMs }) => watchesMs.length > 0));
   return [
     describeRun('scripts/bench failover', dates, listVersions(kubernetes)),
     '',
-    'New connections:',
-    '',
     ...renderTable(
-      connectionTitles,
-      groups.map(({ names, some }) => [...names, ...summarizeConnections(some)]),
+      titles,
+      groups.map(({ names, some }) => [...names, ...summarize(some)]),
     ),
-    '',
-    'Watches:',
-    '',
-    ...renderTable(
-      watchTitles,
-      withWatches.map(({ names, some }) => [...names, ...summarizeWatches(some)]),
-    ),
-    '',
-    'Faults:',
     '',
     ...faultNames.map((fault) => `- \`${fault}\`: ${faults[fault].meaning}`),
   ].join('\n');
@@ -64,58 +48,39 @@ function renderTable(titles: readonly string[], rows: readonly (readonly string[
 /** What has busy rounds, beside its quiet ones. */
 function renderBusy(rounds: readonly RoundRecord[]): string {
   const kinds = [false, true].map((isBusy) => rounds.filter((round) => (round.isBusy ?? false) === isBusy));
-  const measures = ['failing p50', 'failing worst', 'failed worst', 'slow worst'];
-  const titles = ['fault', 'set-up', 'rounds', ...measures.flatMap((name) => [`${name}, quiet`, 'busy'])];
   const rows = faultNames.flatMap((fault) =>
     setUpNames.flatMap((setUp) => {
       const [quiet = [], busy = []] = kinds.map((all) =>
         all.filter((round) => round.fault === fault && round.setUp === setUp),
       );
       if (busy.length === 0) return [];
-      const [calm, pressed] = [summarizeShortly(quiet), summarizeShortly(busy)];
-      const figures = calm.flatMap((figure, index) => [figure, pressed[index] ?? '']);
-      return [[`\`${fault}\``, setUps[setUp].title, `${quiet.length} and ${busy.length}`, ...figures]];
+      const [calm, pressed] = [findWorst(quiet), findWorst(busy)];
+      return [
+        `- \`${fault}\`, ${setUps[setUp].title}: ${calm} in ${quiet.length} quiet rounds, ${pressed} in ${busy.length} busy ones`,
+      ];
     }),
   );
   const day = kinds[1]?.at(-1)?.at.slice(0, 10) ?? '';
-  return [
-    `\`scripts/bench failover --busy\`, ${day}. ${describeMachine()}.`,
-    '',
-    ...renderTable(titles, rows),
-  ].join('\n');
+  return [`\`scripts/bench failover --busy\`, ${day}. ${describeMachine()}.`, '', ...rows].join('\n');
 }
 
-function summarizeShortly(rounds: readonly RoundRecord[]): string[] {
-  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
-  const failed = rounds.map((round) => round.failed);
-  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
-  return [
-    ...[50, 100].map((percent) => formatTime(pickPercentile(windows, percent), limits.roundMs)),
-    String(pickPercentile(failed, 100) ?? ''),
-    formatTime(pickPercentile(slowed, 100), limits.roundMs),
-  ];
+function findWorst(rounds: readonly RoundRecord[]): string {
+  return formatTime(pickPercentile(listTimes(rounds, 'slowedMs'), 100), limits.roundMs);
 }
 
-function summarizeConnections(rounds: readonly RoundRecord[]): string[] {
-  const windows = rounds.map(({ windowMs, isOpen }) => (isOpen ? Infinity : windowMs));
-  const refused = rounds.map(({ refusedMs, isOpen }) => (isOpen ? Infinity : refusedMs));
-  const slowed = rounds.map(({ slowedMs, isOpen }) => (isOpen ? Infinity : slowedMs));
-  const failed = rounds.map((round) => round.failed);
-  const format = (percent: number, of: number[]) => formatTime(pickPercentile(of, percent), limits.roundMs);
+function listTimes(rounds: readonly RoundRecord[], name: 'windowMs' | 'slowedMs'): number[] {
+  return rounds.map(({ [name]: ms, isOpen }) => (isOpen ? Infinity : ms));
+}
+
+function summarize(rounds: readonly RoundRecord[]): string[] {
+  const idle = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
+  const failing = listTimes(rounds, 'windowMs');
   return [
     String(rounds.length),
-    ...[format(50, windows), format(99, windows), format(99, refused)],
-    ...[String(pickPercentile(failed, 50)), String(pickPercentile(failed, 100))],
-    ...[format(50, slowed), format(99, slowed)],
+    ...[50, 99].map((percent) => formatTime(pickPercentile(failing, percent), limits.roundMs)),
+    formatTime(pickPercentile(listTimes(rounds, 'slowedMs'), 99), limits.roundMs),
+    formatTime(pickPercentile(idle, 99), limits.watchMs),
   ];
-}
-
-function summarizeWatches(rounds: readonly RoundRecord[]): string[] {
-  const active = rounds.flatMap(({ watchesMs }) => watchesMs.map((known) => known ?? Infinity));
-  const idle = rounds.flatMap(({ silentMs }) => silentMs.map((known) => known ?? Infinity));
-  return [active, idle].flatMap((all) =>
-    [50, 99].map((percent) => formatTime(pickPercentile(all, percent), limits.watchMs)),
-  );
 }
 
 /** Infinity is what was not over in time. */

@@ -83,18 +83,19 @@ async function measure(lab: Lab, minutes: number): Promise<string> {
   const after = await measureAgents(lab);
   const ejections = masters.flatMap(({ name }) => readFalls(lab.service(name, 'vipnat').logFile));
   const ended = watches.filter(({ endedAtMs }) => endedAtMs !== null).length;
+  const all = [...before, ...halfway, ...after];
+  const shares = after.map(
+    ({ processorMs }, index) => ((processorMs - (before[index]?.processorMs ?? NaN)) / durationMs) * 100,
+  );
   return [
     `\`scripts/bench loss ${minutes}\`, ${new Date().toISOString().slice(0, 10)}. ${describeMachine()}.`,
     '',
     `- apiservers that an agent took out of use: ${ejections.length}, for at most ${Math.max(0, ...ejections)} ms`,
     `- new connections through the VIP: ${sent}, failed: ${failures.length}`,
     `- watches through the VIP: ${watches.length}, ended: ${ended}`,
-    '',
-    '| agent | memory before | halfway | after | file descriptors before | after | processor |',
-    '| - | -: | -: | -: | -: | -: | -: |',
-    ...masters.map(({ name }, index) =>
-      formatRow(name, { before: before[index], halfway: halfway[index], after: after[index], durationMs }),
-    ),
+    `- memory of an agent: ${spread(all.map(({ memory }) => memory / 1024 ** 2))} MiB`,
+    `- file descriptors of an agent: ${spread(all.map(({ descriptors }) => descriptors))}`,
+    `- processor of an agent: ${spread(shares)} %`,
   ].join('\n');
 }
 
@@ -102,17 +103,6 @@ function measureAgents(lab: Lab): Promise<AgentFigures[]> {
   return Promise.all(masters.map(({ name }) => measureAgent(lab.machine(name), lab.service(name, 'vipnat'))));
 }
 
-interface Span {
-  readonly before: AgentFigures | undefined;
-  readonly halfway: AgentFigures | undefined;
-  readonly after: AgentFigures | undefined;
-  readonly durationMs: number;
-}
-
-function formatRow(name: string, { before, halfway, after, durationMs }: Span): string {
-  if (before === undefined || halfway === undefined || after === undefined) return `| ${name} |`;
-  const share = ((after.processorMs - before.processorMs) / durationMs) * 100;
-  const memories = [before, halfway, after].map(({ memory }) => `${(memory / 1024 ** 2).toFixed(1)} MiB`);
-  const cells = [...memories, before.descriptors, after.descriptors, `${share.toFixed(1)} %`];
-  return `| ${name} | ${cells.join(' | ')} |`;
+function spread(figures: readonly number[]): string {
+  return [Math.min(...figures), Math.max(...figures)].map((one) => one.toFixed(1)).join(' to ');
 }

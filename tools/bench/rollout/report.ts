@@ -1,12 +1,12 @@
 import { listVersions } from '../shared/programs.ts';
 import { writeSection } from '../shared/page.ts';
 import { record, type RoundRecord } from './record.ts';
-import { renderTable, failedOfSent, formatMs, sum, cutOfHeld, percentiles } from '../shared/round-table.ts';
+import { renderTable, failedOfSent, cutOfHeld, percentiles } from '../shared/round-table.ts';
 import { setUpNames, setUps } from './set-ups.ts';
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(kubernetes: string): Promise<string> {
-  const versions = listVersions(kubernetes).filter(([name]) => name !== 'HAProxy');
+  const versions = listVersions(kubernetes).filter(([name]) => name === 'Kubernetes');
   return await writeSection('rollout', renderReport(record.read(), versions));
 }
 
@@ -25,13 +25,8 @@ export function renderReport(
         summarize: (some) => [String(some.filter(({ failed }) => failed > 0).length)],
       },
       failedOfSent,
-      {
-        titles: ['failing, worst'],
-        summarize: (some) => [formatMs(Math.max(...some.map(({ windowMs }) => windowMs)))],
-      },
-      { titles: ['over a second'], summarize: (some) => [sum(some, ({ slow }) => slow)] },
       cutOfHeld('long ones cut'),
-      percentiles('update', ({ updateMs }) => updateMs),
+      percentiles('update', ({ updateMs }) => updateMs, [50]),
     ],
   }).join('\n');
 }

@@ -8,13 +8,13 @@ import { setUpNames, setUps } from './set-ups.ts';
 import { pickPercentile, median } from '../shared/statistics.ts';
 
 const titles = [
-  ...['Services', 'set-up', 'rounds', 'changes', 'event → kernel p50', 'p99', 'worst'],
+  ...['Services', 'set-up', 'changes', 'event → kernel p50', 'p99', 'worst'],
   ...['start', 'memory', 'most memory', 'processor'],
 ];
 
 /** Writes a table of what is on record into docs/benchmarks.md. Answers the file's path. */
 export async function writeReport(kubernetes: string): Promise<string> {
-  const versions = listVersions(kubernetes).filter(([name]) => !['HAProxy', 'keepalived'].includes(name));
+  const versions = listVersions(kubernetes).filter(([name]) => name === 'Kubernetes');
   return await writeSection('services', renderReport(record.read(), versions));
 }
 
@@ -26,7 +26,6 @@ export function renderReport(
   const groups = groupRounds(rounds);
   const line = titles.map((_, column) => (column === 1 ? '-' : '-:'));
   const rows = groups.map((group) => renderRow(group));
-  const ratios = renderRatios(groups);
   return [
     describeRun(
       'scripts/bench services',
@@ -36,7 +35,6 @@ export function renderReport(
     `Each Service has ${endpointCount} endpoints. ${describeLoad(rounds.map(({ load }) => load))}`,
     '',
     ...[titles, line, ...rows].map((cells) => `| ${cells.join(' | ')} |`),
-    ...(ratios.length === 0 ? [] : ['', 'Divided by the figure of vipnat:', '', ...ratios]),
   ].join('\n');
 }
 
@@ -62,7 +60,7 @@ function renderRow(group: Group): string[] {
   const unseen = some.reduce((sum, round) => sum + round.unseen, 0);
   const changes = some.reduce((sum, round) => sum + round.latenciesMs.length + round.unseen, 0);
   return [
-    ...[services.toLocaleString('en-US'), setUps[setUp].title, String(some.length)],
+    ...[services.toLocaleString('en-US'), setUps[setUp].title],
     `${changes}${unseen === 0 ? '' : ` (${unseen} never)`}`,
     ...[p50, p99, worst, startMs].map(formatMs),
     ...[megabytes, Math.max(...some.map((round) => round.peakMegabytes))].map(
@@ -82,19 +80,6 @@ function summarize({ some }: Group) {
     megabytes: median(some.map(({ megabytes }) => megabytes)),
     share: median(some.map(({ processorShare }) => processorShare)),
   };
-}
-
-function renderRatios(groups: readonly Group[]): string[] {
-  return groups.flatMap((group) => {
-    const own = groups.find(({ setUp, services }) => setUp === 'vipnat' && services === group.services);
-    if (own === undefined || own === group) return [];
-    const [theirs, ours] = [summarize(group), summarize(own)];
-    const name = `${setUps[group.setUp].title}, ${group.services.toLocaleString('en-US')} Services`;
-    const ratio = (measure: keyof typeof ours) => (theirs[measure] / ours[measure]).toFixed(2);
-    return [
-      `- ${name}: p50 ${ratio('p50')}, p99 ${ratio('p99')}, start ${ratio('startMs')}, memory ${ratio('megabytes')}, processor ${ratio('share')}`,
-    ];
-  });
 }
 
 function formatMs(ms: number): string {

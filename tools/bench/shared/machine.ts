@@ -15,5 +15,8 @@ export function describeRun(
 ): string {
   const days = dates.map((at) => at.slice(0, 10)).sort();
   const period = [...new Set([days[0], days.at(-1)])].join(' to ');
-  return `\`${command}\`, ${period}. ${describeMachine()}. ${versions.map((words) => words.join(' ')).join(', ')}.`;
+  const what = versions.map((words) => words.join(' ')).join(', ');
+  return (
+    [`\`${command}\`, ${period}`, describeMachine(), what].filter((part) => part !== '').join('. ') + '.'
+  );
 }

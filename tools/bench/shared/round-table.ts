@@ -66,9 +66,12 @@ export function cutOfHeld(title: string): Columns<{ readonly cut: number; readon
   };
 }
 
-/** Half of the rounds took no longer than the first, and 99 of 100 no longer than the second. */
-export function percentiles<Round>(title: string, readMs: (round: Round) => number): Columns<Round> {
-  const percents = [50, 99];
+/** Of 100 rounds, so many took no longer: half and 99, when left out. */
+export function percentiles<Round>(
+  title: string,
+  readMs: (round: Round) => number,
+  percents: readonly number[] = [50, 99],
+): Columns<Round> {
   return {
     titles: percents.map((percent) => `${title} p${percent}`),
     summarize: (rounds) =>

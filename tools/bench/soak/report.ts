@@ -49,42 +49,46 @@ interface Evidence {
 function renderSection({ minutes, seed, at, sent, failed }: RunRecord, result: Evidence): string {
   const { samples, faults, leaks } = result;
   const part = minutes % 6 === 0 ? `${minutes / 6} minutes` : `${minutes * 10} seconds`;
-  const heading = [
-    'agent',
-    'figure',
-    `first ${part}`,
-    `last ${part}`,
-    `least of the first ${part}`,
-    `least of the last ${part}`,
-    'slope per hour',
-  ];
-  const rows = findTrends(samples).map(formatTrend);
-  const done = soakFaults.map((name) => [name, faults.filter(({ fault }) => fault === name).length]);
+  const heading = ['figure of an agent', `first ${part}`, `last ${part}`, 'slope per hour'];
+  const trends = findTrends(samples);
+  const rows = figures.map(({ key }) => formatTrends(trends.filter((trend) => trend.key === key)));
   return [
     `\`scripts/bench soak --minutes ${minutes} --seed ${seed}\`, ${at.slice(0, 10)}. ${describeMachine()}.`,
     '',
-    `The run had ${faults.length} faults, and the three agents wrote ${countWrites(samples)} times. Of the client's ${sent} new connections, ${failed} failed.`,
+    `The run had ${faults.length} faults of ${soakFaults.length} kinds, and the three agents wrote ${countWrites(samples)} times. Of the client's ${sent} new connections, ${failed} failed.`,
     '',
     '![Memory, descriptors, child processes and wakeups of each agent over time](soak.svg)',
     '',
-    ...[heading, heading.map((_, column) => (column < 2 ? '-' : '-:')), ...rows].map(
+    ...[heading, heading.map((_, column) => (column < 1 ? '-' : '-:')), ...rows].map(
       (cells) => `| ${cells.join(' | ')} |`,
     ),
     '',
     leaks.length === 0 ? 'No figure indicates a leak.' : leaks.map((leak) => `- ${leak}`).join('\n'),
-    '',
-    '| fault | times |',
-    '| - | -: |',
-    ...done.map(([name, times]) => `| ${name} | ${times} |`),
   ].join('\n');
 }
 
-function formatTrend({ agent, key, first, last, firstLeast, lastLeast, slopePerHour }: Trend): string[] {
-  const figure = figures.find((candidate) => candidate.key === key) ?? figures[0];
-  const format = (value: number) =>
-    `${value.toFixed(figure.digits)}${figure.unit === 'MiB' ? ' MiB' : figure.unit}`;
-  const slope = `${slopePerHour < 0 ? '−' : '+'}${Math.abs(slopePerHour).toFixed(1)}`;
-  return [agent, figure.title, format(first), format(last), format(firstLeast), format(lastLeast), slope];
+/** One figure of all agents, each from the least to the most. */
+function formatTrends(trends: readonly Trend[]): string[] {
+  const figure = figures.find(({ key }) => key === trends[0]?.key) ?? figures[0];
+  const unit = figure.unit === 'MiB' ? ' MiB' : figure.unit;
+  const spread = (values: readonly number[], digits: number) =>
+    [...new Set([Math.min(...values), Math.max(...values)].map((one) => one.toFixed(digits)))].join(' to ');
+  const [first, last] = (['first', 'last'] as const).map(
+    (name) =>
+      `${spread(
+        trends.map((trend) => trend[name]),
+        figure.digits,
+      )}${unit}`,
+  );
+  return [
+    figure.title,
+    first ?? '',
+    last ?? '',
+    spread(
+      trends.map(({ slopePerHour }) => slopePerHour),
+      1,
+    ),
+  ];
 }
 
 /** Of all agents, from the first sample to the last. */

@@ -2,7 +2,6 @@ import {
   type Point,
   summarize,
   measureProcessor,
-  compareLocations,
   measureOwnPart,
   measureMemory,
 } from '../../../../tools/bench/datapath/figures.ts';
@@ -39,24 +38,6 @@ describe('a way is held against straight access', () => {
       makeWindow({ path: 'vipnat' }),
     ];
     expect([summarize(windows, vipnat), measureProcessor(windows, vipnat)]).toEqual([null, null]);
-    expect(compareLocations(windows, vipnat)).toBeNull();
-  });
-
-  test('by where it is answered: an answer from the holder against one from the same host', () => {
-    const windows = [
-      makeWindow({ servers: { m1: { ...p50(100), requests: 9 }, m2: { ...p50(100), requests: 1 } } }),
-      makeWindow({
-        path: 'vipnat',
-        servers: {
-          m1: { ...p50(105), requests: 1 },
-          m2: { ...p50(120), requests: 3 },
-          m3: { ...p50(140), requests: 1 },
-        },
-      }),
-    ];
-    const locations = compareLocations(windows, vipnat);
-    expect(locations?.holder).toEqual({ addedMicroseconds: 5, ratio: 1.05 });
-    expect(locations?.other).toEqual({ addedMicroseconds: 25, ratio: 1.25 });
   });
 });
 

@@ -7,29 +7,17 @@ const tables = renderTables([
   makeWindow({ path: 'vipnat', requests: 8000, all: p50(130) }),
   makeWindow({ path: 'haproxy', requests: 4000, all: p50(1400), errors: { refused: 4 } }),
 ]);
-const findRow = (title: string, nth: number) =>
-  tables.split('\n').filter((line) => line.startsWith(`| ${title} |`))[nth];
+const findRow = (title: string) => tables.split('\n').find((line) => line.startsWith(`| ${title} |`));
 
 test('a row has what clients saw at each number of them, and nothing where nothing was measured', () => {
-  expect(findRow('vipnat, service-chain', 0)).toBe('| vipnat, service-chain |  |  | 130 µs – 130 µs |  |  |');
-  expect(findRow('vipnat, service-chain', 1)).toBe(
-    '| vipnat, service-chain |  |  | 1.30 (1.30 to 1.30); 8,000/s |  |  |',
+  expect(findRow('vipnat, service-chain')).toBe(
+    '| vipnat, service-chain |  | 1.30 |  |  |  |  | 130 µs | - | 250 µs |',
   );
-  expect(findRow('straight', 1)).toBe('| straight |  |  | 10,000/s |  |  |');
+  expect(findRow('straight')).toBe('| straight |  | 100 µs |  |  |  |  | 200 µs | - | 200 µs |');
 });
 
 test('failed requests are said', () => {
-  expect(findRow('keepalived + HAProxy', 1)).toContain('4,000/s, 1.0 ‰ failed');
-});
-
-test("processor time is held against HAProxy's, beyond what straight access takes", () => {
-  // 200 µs straight, 250 by vipnat, 500 by HAProxy.
-  expect(findRow('vipnat, service-chain', 3)).toContain('| 250 µs | 50 µs (50 to 50) | 0.17 |');
-  expect(findRow('keepalived + HAProxy', 3)).toContain('| 500 µs | 300 µs (300 to 300) | 1.00 |');
-});
-
-test('a way that was not measured has no row among the loads', () => {
-  expect(findRow("kube-proxy's ClusterIP", 0)).not.toContain('/s');
+  expect(findRow('keepalived + HAProxy')).toContain('| 14.00, 1.0 ‰ failed |');
 });
 
 test.each([

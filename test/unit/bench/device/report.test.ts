@@ -10,6 +10,6 @@ const round: RoundRecord = {
 test('a row has sums and percentiles of its rounds', () => {
   const other = { ...round, failed: 3, failedMs: 40, slowedMs: 1200, stale: 1, updateMs: 4000 };
   const text = renderReport([round, other, round], []);
-  expect(text).toContain(' | 3 | 19 of 3,000 | 20 ms | 40 ms | 120 ms | 1.2 s | 1 | 3.0 s | 4.0 s |');
+  expect(text).toContain(' | 3 | 19 of 3,000 | 40 ms | 1.2 s | 1 | 3.0 s |');
   expect(text).not.toContain('nothing else');
 });

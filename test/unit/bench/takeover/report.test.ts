@@ -8,11 +8,11 @@ const round: RoundRecord = {
 };
 
 test('a row has percentiles of its rounds', () => {
-  const text = renderReport([round, { ...round, allMs: 1100, medianMs: 1050 }], []);
-  expect(text).toContain('| `cut` | 1 | vipnat | 2 | 900 ms | 1.1 s | 1.1 s | 880 ms |');
+  const text = renderReport([round, { ...round, allMs: 1100 }], []);
+  expect(text).toContain('| `cut` | 1 | vipnat | 2 | 900 ms | 1.1 s |');
 });
 
 test('a round in which an address did not answer again is worse than all others', () => {
   const text = renderReport([round, { ...round, setUp: 'metallb', addresses: 1000, allMs: null }], []);
-  expect(text).toContain('| `cut` | 1,000 | MetalLB, layer 2 mode | 1 | > 60 s | > 60 s | > 60 s | 880 ms |');
+  expect(text).toContain('| `cut` | 1,000 | MetalLB, layer 2 mode | 1 | > 60 s | > 60 s |');
 });
