@@ -1,7 +1,7 @@
 # vipnat's image: scripts/image, or `docker build .`. What is in it, and how to run it: docs/install.md.
 #   BUILDER  has npm and a Node.js that can run it; nothing of it stays
 #   BASE     is a Debian, or like one
-# Both are pinned by the digest of their index of architectures: a tag may name other bytes tomorrow. docs/dependencies.md
+# Both are pinned by the digest of their index of architectures: a tag may name other bytes tomorrow. CONTRIBUTING.md
 # says how to move them.
 
 ARG BUILDER=docker.io/library/node:24-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe

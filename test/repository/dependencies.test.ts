@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { execa } from 'execa';
 import { readSection, readTable, unquote } from '../support/documents/table.ts';
 
-const path = 'docs/dependencies.md';
+const path = 'CONTRIBUTING.md';
 
 /** What whoever takes the image may be bound to: permissive ones only. */
 const licenses = ['0BSD', 'Apache-2.0', 'BSD-3-Clause', 'ISC', 'MIT'];
@@ -41,7 +41,7 @@ beforeAll(async () => {
   bundled = readJson('dist/packages.json') as readonly BundledPackage[];
 });
 
-describe('docs/dependencies.md', () => {
+describe(path, () => {
   test.each([
     ['What vipnat is made of', 'dependencies'],
     ['What is only needed to build and to test', 'devDependencies'],
@@ -54,16 +54,9 @@ describe('docs/dependencies.md', () => {
     for (const [name = '', , reason = ''] of rows) expect([name, reason.length > 5]).toEqual([name, true]);
   });
 
-  test('names every package that dist/ has a part of, with version, license and files', () => {
-    const rows = readTable(readSection(path, 'What is in dist/'));
-    expect(rows.map((row) => row.map(unquote))).toEqual(
-      bundled.map(({ name, version, license, files }) => [name, version, license, files.join(', ')]),
-    );
-  });
-
   test('names every package that has something to run when it is installed', () => {
     const found = Object.keys(locked).filter((folder) => locked[folder]?.hasInstallScript === true);
-    const rows = readTable(readSection(path, 'What runs when they are installed'));
+    const rows = readTable(readSection(path, 'What runs at installation'));
     expect(rows.map(([name]) => unquote(name))).toEqual(
       found.map((folder) => folder.replace(/^.*node_modules\//, '')),
     );

@@ -26,7 +26,7 @@ const forUsers: Rules = { ...everywhere, internals: refuseInternals };
 export const pathToRules: readonly (readonly [glob: string, rules: Rules])[] = [
   ['docs/adr/*.md', { length: limitLength(40) }],
   ['docs/testing.md', { length: limitLength(40) }],
-  ['{CONTRIBUTING,docs/dependencies,docs/design}.md', everywhere],
+  ['{CONTRIBUTING,docs/design}.md', everywhere],
   ['{README,CHANGELOG,SECURITY}.md', forUsers],
   ['docs/*.md', forUsers],
   ['manifests/**/*.{md,yaml,tpl,json,txt}', forUsers],
