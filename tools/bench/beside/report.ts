@@ -9,7 +9,7 @@ import { setUpNames, setUps } from './set-ups.ts';
 /** A figure of some rounds, as a column has it. */
 type Column = readonly [title: string, render: (rounds: readonly RoundRecord[]) => string];
 
-const clientColumns: readonly Column[] = [
+const columns: readonly Column[] = [
   ['rounds', (rounds) => String(rounds.length)],
   ...listPercentiles('new connection', (round) => round.tookMs, formatShort),
   [
@@ -21,11 +21,7 @@ const clientColumns: readonly Column[] = [
   ],
   ...listPercentiles('repair', ({ repairsMs }) => repairsMs.map((ms) => ms ?? Infinity), formatRepair),
   ...listPercentiles('killed: failing', ({ killed }) => [endless(killed, killed.windowMs)], formatLong),
-];
-
-const hostColumns: readonly Column[] = [
   ['processor of an agent', (rounds) => formatShares(listAgents(rounds, 'processorShare'))],
-  ['memory', (rounds) => `${median(listAgents(rounds, 'megabytes')).toFixed(0)} MiB`],
   ['idle processors', (rounds) => formatShares(rounds.map(({ idleShare }) => idleShare))],
 ];
 
@@ -48,17 +44,11 @@ export function renderReport(
     ),
     describeLoad(rounds.map(({ load }) => load)),
     '',
-    'What clients of the VIP see:',
-    '',
-    ...renderTable(rounds, clientColumns),
-    '',
-    'What each agent takes, and what is left of the machine:',
-    '',
-    ...renderTable(rounds, hostColumns),
+    ...renderTable(rounds),
   ].join('\n');
 }
 
-function renderTable(rounds: readonly RoundRecord[], columns: readonly Column[]): string[] {
+function renderTable(rounds: readonly RoundRecord[]): string[] {
   const rows = setUpNames.flatMap((setUp) => {
     const some = rounds.filter((round) => round.setUp === setUp);
     return some.length === 0 ? [] : [[setUps[setUp].title, ...columns.map(([, render]) => render(some))]];

@@ -19,8 +19,9 @@ const round: RoundRecord = {
 
 test('percentiles are of what all rounds of a set-up have together', () => {
   const text = renderReport([round, { ...round, tookMs: [4, 5, 250], failed: 2, repairsMs: [1500] }], []);
-  expect(text).toContain('| no Services | 2 | 4.0 ms | 250 ms | 2 of 8 | 120 ms | 1.5 s | 30 ms | 30 ms |');
-  expect(text).toContain('| no Services | 2.0 % | 71 MiB | 50.0 % |');
+  expect(text).toContain(
+    '| no Services | 2 | 4.0 ms | 250 ms | 2 of 8 | 120 ms | 1.5 s | 30 ms | 30 ms | 2.0 % | 50.0 % |',
+  );
 });
 
 test('a round in which connections still failed at its end is worse than all others', () => {
