@@ -7,7 +7,7 @@ import { systemClock, type Clock } from '../lib/clock.ts';
 import type { Agent } from './agent.ts';
 import type { Kernel } from '../lib/kernel/port.ts';
 import { listSamples, listWaitingSamples } from './report/metrics.ts';
-import { readLiveDetails, formatStatusJson, toHostStatus } from './report/status.ts';
+import { countConnections, readLiveDetails, formatStatusJson, toHostStatus } from './report/status.ts';
 import { nameNode } from '../config/load.ts';
 
 /** An agent that may have to wait for another one. */
@@ -59,11 +59,12 @@ interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'>
 
 /** What a running agent serves, by path. */
 export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
-  const { agent, info, metrics, clock } = options;
-  const print = shareReading(() => metrics.print(listSamples(agent.state, readAgentProcess(info))), {
-    clock,
-    freshMs: 0,
-  });
+  const { agent, info, metrics, clock, kernel, config } = options;
+  const count = shareReading(() => countConnections(kernel, config.vips), { clock, freshMs: findingsMs });
+  const print = shareReading(
+    async () => metrics.print(listSamples(agent.state, readAgentProcess(info), await count())),
+    { clock, freshMs: 0 },
+  );
   return createPages({
     pod: options.pod,
     behindMs: () => agent.behindMs,

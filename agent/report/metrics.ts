@@ -115,8 +115,12 @@ export interface AgentState {
   readonly localSources: ReadonlyMap<string, string>;
 }
 
-/** All that is read from the state. Pure. */
-export function listSamples(state: AgentState, process: ProcessState): Sample[] {
+/** All that is read from the state, and the connections of each VIP to each apiserver, as far as they are counted. Pure. */
+export function listSamples(
+  state: AgentState,
+  process: ProcessState,
+  connections: ReadonlyMap<string, ReadonlyMap<string, number> | null> = new Map(),
+): Sample[] {
   const { lastSync, api, keepalived } = state;
   return [
     ...listProcessSamples(process),
@@ -127,6 +131,7 @@ export function listSamples(state: AgentState, process: ProcessState): Sample[] 
     sample('vipnat_host_drained', {}, state.drain.since !== null),
     sample('vipnat_host_drained_vip_stays', {}, state.drain.vipStaysSince !== null),
     ...(lastSync?.assessment.decisions ?? []).flatMap((one) => listVipHolderSamples(one, state)),
+    ...[...connections].flatMap(([vip, counts]) => listConnectionSamples(vip, counts, state)),
     ...state.apiservers.flatMap(listApiserverSamples),
     ...(api === null
       ? []
@@ -193,6 +198,20 @@ function listVipHolderSamples(
     ...(duplicateMac === undefined ? [] : [sample('vipnat_vip_conflict', labels, duplicateMac !== null)]),
     ...(source === undefined ? [] : [sample('vipnat_vip_local_clients_kept', labels, source !== address)]),
   ];
+}
+
+/** Apiservers without a connection have 0, too. */
+function listConnectionSamples(
+  vip: string,
+  counts: ReadonlyMap<string, number> | null,
+  { apiservers }: Pick<AgentState, 'apiservers'>,
+): Sample[] {
+  const known = apiservers.map(({ endpoint }) => formatEndpoint(endpoint));
+  const ofFamily = known.filter((text) => text.startsWith('[') === vip.startsWith('['));
+  const all = counts === null ? [] : new Set([...ofFamily, ...counts.keys()]);
+  return [...all].map((apiserver) =>
+    sample('vipnat_vip_connections', { vip, apiserver }, counts?.get(apiserver) ?? 0),
+  );
 }
 
 function listApiserverSamples({ endpoint, state: current, unconfirmedFailure }: EndpointHealth): Sample[] {

@@ -57,13 +57,20 @@ export async function readLiveDetails(
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
   const file = locateKeepalivedFile(runDir);
   const [flows, keepalived] = await Promise.all([
-    // Where connections cannot be counted, all else is reported.
-    Promise.all(
-      vips.map(async (vip) => [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)] as const),
-    ),
+    countConnections(kernel, vips),
     Promise.all(vips.map(async ({ address }) => [address, await findKeepalived(address, file)] as const)),
   ]);
-  return { flows: new Map(flows), keepalived: new Map(keepalived) };
+  return { flows, keepalived: new Map(keepalived) };
+}
+
+/** The connections of each VIP to each apiserver; null where they cannot be counted, because all else is reported then. */
+export async function countConnections(
+  kernel: Pick<Kernel, 'countFlows'>,
+  vips: Config['vips'],
+): Promise<StatusFindings['flows']> {
+  const count = async (vip: Config['vips'][number]) =>
+    [formatEndpoint(vip), await orElse(kernel.countFlows(vip), null)] as const;
+  return new Map(await Promise.all(vips.map(count)));
 }
 
 /** Whether the keepalived of the VIPs follows the track file. Never rejects. */

@@ -235,6 +235,11 @@ export const sampled = {
     'vip',
     'apiserver',
   ),
+  vipnat_vip_connections: gauge(
+    'Number of open connections to a VIP that this node sends to an apiserver; absent where they cannot be counted',
+    'vip',
+    'apiserver',
+  ),
   vipnat_apiserver_state: gauge(
     'State of an apiserver as this node sees it: 1 for its state, 0 for the others',
     'apiserver',

@@ -106,7 +106,7 @@ const metric: Addition = {
         /^\| metric.*\n\|.*\n/m.exec(text)?.[0] ?? '| metric',
         '| `vipnat_example` | gauge | | An example. | |\n',
       )(text),
-    'manifests/dashboard.json': insertAfter('"panels": [', dashboardPanel),
+    'manifests/dashboards/api.json': insertAfter('"panels": [', dashboardPanel),
   },
   heldElsewhere: [],
 };

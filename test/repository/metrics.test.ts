@@ -6,6 +6,7 @@ import { readFileSync, globSync, writeFileSync } from 'node:fs';
 import { describeWithPromtool, runPromtool } from './promtool.ts';
 import { join } from 'node:path';
 import { makeFolder } from '../support/network/own-folder.ts';
+import { recordPages } from './metric-pages.ts';
 import { LoopMetrics } from '../../agent/report/metrics.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 
@@ -55,63 +56,65 @@ test('every metric gets its values somewhere in the agent', () => {
   expect([...list(['count']), ...timed].sort()).toEqual(Object.keys(counted).sort());
 });
 
-describe('manifests/dashboard.json', () => {
-  interface Panel {
-    readonly id: number;
-    readonly type: string;
-    readonly title: string;
-    readonly description?: string;
-    readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
-    readonly targets?: readonly { readonly expr: string }[];
-    readonly gridPos: { readonly x: number; readonly w: number };
-  }
-  const dashboard = JSON.parse(readFileSync('manifests/dashboard.json', 'utf8')) as {
-    panels: Panel[];
-    templating: { list: { name: string; type: string }[] };
-  };
-  const panels = dashboard.panels.filter(({ type }) => type !== 'row');
-  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+interface Panel {
+  readonly id: number;
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly fieldConfig?: { readonly defaults: { readonly unit?: string } };
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat?: string }[];
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
+  /** Of a row. */
+  readonly collapsed?: boolean;
+  readonly panels?: readonly Panel[];
+}
 
-  test('shows every metric that there is, and no other', () => {
+interface Dashboard {
+  readonly uid: string;
+  readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { name: string; type: string; definition?: string }[] };
+  readonly annotations: {
+    readonly list: readonly { expr: string; titleFormat: string; textFormat: string }[];
+  };
+}
+
+const dashboards = globSync('manifests/dashboards/*.json').map((file) => ({
+  file,
+  text: readFileSync(file, 'utf8'),
+  ...(JSON.parse(readFileSync(file, 'utf8')) as Dashboard),
+}));
+
+const listPanels = ({ panels }: Pick<Dashboard, 'panels'>): readonly Panel[] =>
+  panels.flatMap(({ panels: own = [], ...panel }) => [...(panel.type === 'row' ? [] : [panel]), ...own]);
+
+/** Each expression of a dashboard, and the texts that name labels of its answer. */
+const listQueries = (
+  dashboard: Dashboard,
+): readonly (readonly [expr: string, naming: string | undefined])[] => [
+  ...listPanels(dashboard).flatMap(({ targets = [] }) =>
+    targets.map(({ expr, legendFormat }) => [expr, legendFormat] as const),
+  ),
+  ...dashboard.annotations.list.map(
+    ({ expr, titleFormat, textFormat }) => [expr, `${titleFormat} ${textFormat}`] as const,
+  ),
+  ...dashboard.templating.list.flatMap(({ definition = '' }) => {
+    const [, metric, label] = /^label_values\((.*), (\w+)\)$/.exec(definition) ?? [];
+    return metric === undefined ? [] : [[metric, `{{${label}}}`] as const];
+  }),
+];
+
+describe('the dashboards', () => {
+  test('show every metric that there is, and no other', () => {
+    const expressions = dashboards.flatMap(listQueries).map(([expr]) => expr);
     const named = expressions.flatMap((text) => text.match(/\b(?:vipnat|process)_[a-z_]+/g) ?? []);
     const shown = new Set(named.map((one) => one.replace(/(duration_seconds)_(?:bucket|count|sum)$/, '$1')));
     expect([...shown].sort()).toEqual([...names].sort());
   });
 
-  describeWithPromtool('for promtool', () => {
-    const folder = makeFolder('dashboard');
-
-    test('has expressions that Prometheus reads', () => {
-      const rules = expressions.map((expr, index) => ({
-        record: `panel:${index}`,
-        expr: expr.replaceAll(/\$(?:instance|vip)\b/g, '.*'),
-      }));
-      const file = join(folder, 'rules.yaml');
-      writeFileSync(file, JSON.stringify({ groups: [{ name: 'dashboard', rules }] }));
-      expect(runPromtool(['check', 'rules', file])).toMatchObject({ status: 0 });
-    });
-  });
-
-  test('takes its data source, the nodes and the VIPs from variables', () => {
-    expect(dashboard.templating.list.map(({ name, type }) => [name, type])).toEqual([
-      ['datasource', 'datasource'],
-      ['instance', 'query'],
-      ['vip', 'query'],
-    ]);
-    const ofVips = expressions.filter((text) =>
-      Object.entries(metrics).some(([name, { labels }]) => labels.includes('vip') && text.includes(name)),
-    );
-    expect(ofVips.filter((text) => !text.includes('vip=~"$vip"'))).toEqual([]);
-    expect(
-      JSON.stringify(panels)
-        .match(/"uid":"[^"]*"/g)
-        ?.every((uid) => uid === '"uid":"${datasource}"'),
-    ).toBe(true);
-  });
-
-  test('has panels with a unit and a description, each once, within the width', () => {
-    expect(panels.length).toBeGreaterThan(20);
-    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+  test.each(dashboards)('$file has panels with a unit and a description, each once, in no other', (one) => {
+    const panels = listPanels(one);
+    const all = one.panels.flatMap((panel) => [panel, ...(panel.panels ?? [])]);
+    expect(new Set(all.map(({ id }) => id)).size).toBe(all.length);
     for (const { title, description, fieldConfig, gridPos } of panels) {
       expect([title, fieldConfig?.defaults.unit, description]).toEqual([
         title,
@@ -120,6 +123,55 @@ describe('manifests/dashboard.json', () => {
       ]);
       expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
     }
+    const isBeside = ({ x, y, w, h }: Panel['gridPos'], other: Panel['gridPos']) =>
+      x + w <= other.x || other.x + other.w <= x || y + h <= other.y || other.y + other.h <= y;
+    const [first = [], ...others] = [one.panels, ...one.panels.map((row) => row.panels ?? [])];
+    for (const group of [first, ...others])
+      expect(group.filter((a) => group.some((b) => a !== b && !isBeside(a.gridPos, b.gridPos)))).toEqual([]);
+    // Whoever opens it sees the first row.
+    const rows = one.panels.filter(({ type }) => type === 'row');
+    expect(rows.map(({ collapsed }) => collapsed)).toEqual(rows.map((_, index) => index > 0));
+    expect(one.text.match(/"uid": "[^"]*"/g)?.filter((uid) => !uid.includes('${datasource}'))).toEqual([
+      `"uid": "${one.uid}"`,
+    ]);
+    const [source, cluster] = one.templating.list.map(({ name }) => name);
+    expect([source, cluster]).toEqual(['datasource', 'cluster']);
+  });
+
+  describeWithPromtool('for Prometheus', () => {
+    const folder = makeFolder('dashboards');
+
+    /** Whether an expression has an answer, with a value for each label that the text names. */
+    const toTest = (expr: string, naming = '', cluster = 'c') => {
+      const named = [...naming.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label);
+      const shown = named.map((label) => ` unless on (${label}) vector(0)`).join('');
+      const filled = expr.replaceAll('$cluster', cluster).replaceAll(/\$[a-z]+/g, '.*');
+      const answer = cluster === 'c' ? [{ labels: '{}', value: 1 }] : [];
+      return { expr: `count((${filled})${shown}) > bool 0`, eval_time: '5m', exp_samples: answer };
+    };
+
+    test.each(dashboards)(
+      '$file asks what the pages of programs answer, of one cluster',
+      async (dashboard) => {
+        const series = await recordPages('cluster="c"');
+        const queries = listQueries(dashboard);
+        expect(queries.length).toBeGreaterThan(25);
+        const ofCluster = queries.filter(([expr]) => expr.includes('$cluster'));
+        expect(queries.length - ofCluster.length).toBe(1);
+        const tests = {
+          interval: '1m',
+          input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+          promql_expr_test: [
+            ...queries.map(([expr, naming]) => toTest(expr, naming)),
+            ...ofCluster.map(([expr]) => toTest(expr, '', 'other')),
+          ],
+        };
+        const file = join(folder, 'tests.yaml');
+        writeFileSync(file, JSON.stringify({ evaluation_interval: '1m', tests: [tests] }));
+        const success = expect.stringContaining('SUCCESS');
+        expect(runPromtool(['test', 'rules', file])).toEqual({ status: 0, output: success });
+      },
+    );
   });
 });
 

@@ -2,32 +2,7 @@ import { type BalancerState, BalancerCounter } from '../../../balancer/report.ts
 import { balancerMetrics, judgeBalancerHealth, judgeBalancerReadiness } from '../../../balancer/samples.ts';
 import { listStateSamples } from '../../../lib/telemetry/metrics.ts';
 import { describe, test, expect } from '@jest/globals';
-
-/** An endpoint that drains, with so many connections; null for one that is not counted yet. */
-function drain(connections: number | null): BalancerState['draining'][number] {
-  return { service: 'default/web', endpoint: '10.244.1.2', since: '2027-01-15T08:00:00Z', connections };
-}
-
-const state: BalancerState = {
-  ...{
-    ...{ services: 3, left: ['default/web'], elements: 40, isFollowing: true, behindMs: 0 },
-    ...{ inUse: ['10.0.9.19'], isWatched: false, unreadable: [] },
-  },
-  kinds: new Map([
-    ['Service', true],
-    ['EndpointSlice', false],
-  ]),
-  syncedAt: new Date('2027-01-15T08:00:00Z'),
-  mode: 'direct',
-  seats: ['pool/0', 'pool/1'],
-  held: ['pool/1'],
-  draining: [drain(5), drain(null), drain(2)],
-  counts: { changes: 0, repairs: 0, failures: new Map() },
-  outages: { out: new Set(['w2']), lost: new Set(), unheard: new Set() },
-  ...{ unheard: [], zone: null, endings: new Map(), kept: new Set(), isControllerAway: false },
-  memories: new Map([['ipv4 clients/default/web/tcp/80/60', 0.5]]),
-  nodes: { asked: 3, probes: 12 },
-};
+import { balancerState as state } from '../../support/fakes/metric-states.ts';
 
 function list(parts: Partial<BalancerState> = {}) {
   return listStateSamples(balancerMetrics, { ...state, ...parts }).map(({ name, labels, value }) => {
