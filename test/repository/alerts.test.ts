@@ -8,17 +8,18 @@ import { test, expect, describe } from '@jest/globals';
 import { readTable, readSection, unquote } from '../support/documents/table.ts';
 import { makeFolder } from '../support/network/own-folder.ts';
 import { runPromtool, describeWithPromtool } from './promtool.ts';
+import { recordPages } from './metric-pages.ts';
 import { commandNames } from '../../cli/table.ts';
 
 interface Alert {
   readonly alert: string;
   readonly expr: string;
   readonly labels: { readonly severity: string };
-  readonly annotations: { readonly summary: string; readonly description: string };
+  readonly annotations: Readonly<Record<'summary' | 'description' | 'runbook_url', string>>;
 }
 
 /** Of agents, controllers and balancers. */
-const metrics = {
+const metrics: typeof agentMetrics = {
   ...agentMetrics,
   ...controllerMetrics,
   [drainStart.name]: drainStart.definition,
@@ -71,8 +72,14 @@ const webhook = (name: string) => {
   const [what = '', node] = name.split('/');
   return `vipnat_controller_webhook_${what}${on('', node)}`;
 };
+/** `0.1.0/m1`: of the node m1. */
+const version = (name: string) => {
+  const [one = '', node] = name.split('/');
+  return `vipnat_build_info${on(`version="${one}",node_version="24"`, node)}`;
+};
 const ofController = (what: string) => `vipnat_controller_${what}${on('')}`;
 const ofBalancer = (what: string) => `vipnat_balancer_${what}${on('')}`;
+const memory = `vipnat_balancer_memory_used_ratio${on('memory="clients"')}`;
 const failsOpen = (name: string) =>
   `apiserver_admission_webhook_fail_open_count{name="${name}",type="admit",instance="m1",job="apiserver"}`;
 /** The values of one series while the alert fires, those while it does not, and after how many minutes. */
@@ -146,10 +153,11 @@ const cases: Readonly<Record<string, Case>> = {
     quiet: [{ 'up{instance="w1",job="vipnat-services"}': '1x5', [up('m1')]: '0x5' }, 3],
   },
   VipnatBalancerMissing: one(ofController('nodes_living'), ['5x12 4x12', 75], ['4x12 5x12', 110], 5),
+  VipnatVersionsDiffer: of(version, '1/m1 1x40, 2/m2 1x40; 150', '1/m1 1x40, 1/m2 1x40; 150', 5),
   VipnatNodeUnresponsive: one(ofBalancer('nodes_unresponsive'), ['1x10', 2], ['0 1 0 0 0', 4]),
   VipnatDrainStartsLate: of(upTo, '2 0x30, 3 0+1x30, +Inf 0+1x30; 20', '1 0+1x30, 2 0+1x30, +Inf 0+1x30; 30'),
   VipnatServicesLeft: one(ofBalancer('services_left'), ['2x10', 6], ['0 1 1 0 0 0 0', 6]),
-  VipnatMemoryNearlyFull: one(ofBalancer('memory_used_ratio'), ['0.95x10', 6], ['0.95 1 1 0.9 1 1 1', 6]),
+  VipnatMemoryNearlyFull: one(memory, ['0.95x10', 6], ['0.95 1 1 0.9 1 1 1', 6]),
   VipnatKindNotFollowed: {
     fires: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '0x10' }, 6, 1],
     quiet: [{ [kind('controller', 'Pod')]: '1x10', [kind('balancer', 'Service')]: '1 0 0 0 1' }, 6],
@@ -217,6 +225,13 @@ const settings: readonly (readonly [where: string, alert: string, ...Case['fires
   ],
 ];
 
+/** What is wrong in `recordPages`, without `Vipnat`. */
+const faulty = [
+  ...['VipConflict', 'ApiserverDead', 'KubeProxyLags', 'KeepalivedDoesNotFollow', 'HostDrained'],
+  ...['ServiceWithoutAddress', 'SeatHeldNowhere', 'NodeUnresponsive', 'ServicesLeft', 'KindNotFollowed'],
+  ...['WebhookCertificateEnds', 'DeviceNotReady', 'DeviceForeignChanges', 'DeviceUnitBehind'],
+];
+
 /** A test of promtool: so many alerts of that name fire at that time. */
 function toTest(alert: string, [series, minutes, count = 0]: Case['fires' | 'quiet'], step: number): object {
   return {
@@ -246,16 +261,25 @@ describe('each alert', () => {
     expect(Object.keys(cases)).toEqual(alerts.map(({ alert }) => alert));
   });
 
-  test('goes by metrics that there are', () => {
+  test('goes by metrics that there are, and its case by series with the labels that they have', () => {
     const named = alerts.flatMap(({ expr }) => expr.match(/\bvipnat_[a-z_]+?(?=_bucket\b|[^a-z_]|$)/g) ?? []);
-    expect(named.length).toBeGreaterThan(alerts.length - 3);
     expect(Object.keys(metrics)).toEqual(expect.arrayContaining(named));
+    const series = Object.values(cases).flatMap(({ fires: [first], quiet: [other] }) =>
+      Object.keys({ ...first, ...other }).filter((name) => name.startsWith('vipnat')),
+    );
+    expect(series.length).toBeGreaterThan(alerts.length);
+    for (const text of series) {
+      const labels = [...text.matchAll(/(\w+)=/g)].map(([, label = '']) => label);
+      const own = labels.filter((label) => !['instance', 'job', 'le'].includes(label));
+      expect([text, own]).toEqual([text, metrics[text.replace(/(_bucket)?\{.*/, '')]?.labels]);
+    }
   });
 
   test.each(alerts)('$alert has a severity, says what it is, and names a command that helps', (alert) => {
     const { labels, annotations } = alert;
     expect(['warning', 'critical']).toContain(labels.severity);
     expect(annotations.summary).toMatch(/^\S.*[^.]$/);
+    expect(annotations.runbook_url).toMatch(/^docs\/(trouble|operate|reference|services|services-\w+)\.md$/);
     const named = [
       ...annotations.description.matchAll(/\bvipnat (status|check|doctor|services|seats)\b/g),
     ].map(([, name]) => name);
@@ -279,6 +303,19 @@ describeWithPromtool('promtool', () => {
 
   test.each(settings)('%s finds %s as often as it shall', (_, alert, ...series) => {
     expect(runTests([toTest(alert, series, 15)], 15)).toMatchObject({ status: 0 });
+  });
+
+  test('finds these alerts, and no other, over the pages of programs with faults', async () => {
+    const input_series = Object.entries(await recordPages('cluster="c"')).map(([series, values]) => ({
+      series,
+      values,
+    }));
+    const expected = faulty.map((alert) => ({ labels: `{alertname="Vipnat${alert}"}`, value: 1 }));
+    const query = { expr: 'group by (alertname) (ALERTS)', eval_time: '6m', exp_samples: expected };
+    expect(runTests([{ interval: '1m', input_series, promql_expr_test: [query] }], 1)).toEqual({
+      status: 0,
+      output: expect.stringContaining('SUCCESS'),
+    });
   });
 
   test('notices a rule that does not fire', () => {

@@ -9,6 +9,7 @@ import { FakeClock } from '../support/fakes/clock.ts';
 import { FakeKernel } from '../support/fakes/kernel.ts';
 import { toEndpoint } from '../support/fakes/endpoints.ts';
 import { syncKubeProxy } from '../support/kube-proxy/in-memory.ts';
+import { version } from '../../lib/text.ts';
 import { VipnatError } from '../../lib/errors.ts';
 
 /** Series by their names, as promtool reads values a minute apart. */
@@ -52,7 +53,7 @@ async function printAgent(): Promise<Pages> {
   world.trackFile.guard = { isWatched: true };
   const connections = new Map([['10.0.0.50:6443', new Map([['10.0.0.11:6443', 3]])]]);
   const page = (parts: object) =>
-    print(listSamples({ ...world.agent.state, ...parts }, readProcess('1.2.3', clock.date()), connections));
+    print(listSamples({ ...world.agent.state, ...parts }, readProcess(version, clock.date()), connections));
   await clock.advance(5000);
   world.api.list('ipv4', texts);
   const well = await page({});
