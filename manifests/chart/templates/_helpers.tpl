@@ -42,6 +42,73 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where the agent listens, and where balancers do: at all addresses if Prometheus is to read them. Empty: as base/ has it. */}}
+{{- define "vipnat.listen" -}}
+{{ .Values.options.listen | default (.Values.prometheus.podMonitor.enabled | ternary "0.0.0.0:10268" "") }}
+{{- end -}}
+{{- define "vipnat.balancerListen" -}}
+{{ .Values.services.balancerListen | default (.Values.prometheus.podMonitor.enabled | ternary "0.0.0.0:10269" "") }}
+{{- end -}}
+
+{{/*
+A PodMonitor. Takes a dict: root, name, namespace and programs. Each program has the label of its pods, its container, its port, and
+what becomes the label instance. Pods declare no port, because two pods of a host could not both have it, so the address is made here.
+*/}}
+{{- define "vipnat.podMonitor" -}}
+{{- $values := .root.Values.prometheus.podMonitor -}}
+{{- $name := .name -}}
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+  labels: {{- merge (dict "app.kubernetes.io/name" .name) (include "vipnat.labels" .root | fromYaml) $values.additionalLabels | toYaml | nindent 4 }}
+  {{- with $values.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  selector:
+    matchExpressions:
+      - key: app.kubernetes.io/name
+        operator: In
+        values:
+          {{- range .programs }}
+          - {{ .app }}
+          {{- end }}
+  podMetricsEndpoints:
+    {{- range .programs }}
+    - path: /metrics
+      {{- with $values.interval }}
+      interval: {{ . }}
+      {{- end }}
+      {{- with $values.scrapeTimeout }}
+      scrapeTimeout: {{ . }}
+      {{- end }}
+      relabelings:
+        - action: keep
+          sourceLabels: [__meta_kubernetes_pod_label_app_kubernetes_io_name, __meta_kubernetes_pod_container_name]
+          regex: {{ .app }};{{ .container }}
+        - sourceLabels: [__meta_kubernetes_pod_ip]
+          regex: ([0-9.]+)
+          targetLabel: __address__
+          replacement: $1:{{ .port }}
+        - sourceLabels: [__meta_kubernetes_pod_ip]
+          regex: (.*:.*)
+          targetLabel: __address__
+          replacement: '[$1]:{{ .port }}'
+        - sourceLabels: [__meta_kubernetes_pod_{{ .instance }}]
+          targetLabel: instance
+        - targetLabel: job
+          replacement: {{ $name }}
+        {{- with $values.relabelings }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $values.metricRelabelings }}
+      metricRelabelings: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
+{{- end -}}
+
 {{/* Refuses values that contradict each other, or that nothing would read. Each value does what it says, or is refused in words. */}}
 {{- define "vipnat.refuse" -}}
 {{- $services := .Values.services -}}
@@ -119,6 +186,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.prometheus.podMonitor.enabled -}}
+{{- range $name, $listen := dict "options.listen" $options.listen "services.balancerListen" $services.balancerListen -}}
+{{- if regexMatch "^(off$|127[.]|\\[::1\\])" ($listen | default "") -}}
+{{- fail (printf "prometheus.podMonitor: no Prometheus reaches %s=%s. Leave %s out, or set an address of the nodes' network" $name $listen $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.networkPolicy.enabled (not $services.enabled) -}}
+{{- fail "networkPolicy is about controllers, and needs services.enabled=true. Agents are in the network of their nodes, where no policy applies" -}}
+{{- end -}}
 {{- $agentPort := $options.listen | default ":10268" | regexFind "[0-9]+$" -}}
 {{- if and $services.enabled $agentPort (eq $agentPort ($services.balancerListen | default ":10269" | regexFind "[0-9]+$")) -}}
 {{- fail (printf "options.listen of the agent and services.balancerListen have the same port, %s, on each node" $agentPort) -}}
@@ -167,7 +244,8 @@ base/ with the same name.
 {{- range $root.Values.vips -}}
 {{- $args = append $args (printf "--vip=%s" .) -}}
 {{- end -}}
-{{- range $name, $value := $root.Values.options -}}
+{{- $listen := include "vipnat.listen" $root -}}
+{{- range $name, $value := merge (dict) $root.Values.options (empty $listen | ternary (dict) (dict "listen" $listen)) -}}
 {{- $text := kindIs "slice" $value | ternary (join "," $value) (toString $value) -}}
 {{- $args = append $args (printf "--%s=%s" (kebabcase $name) $text) -}}
 {{- end -}}

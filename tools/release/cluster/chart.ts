@@ -37,7 +37,7 @@ export async function makeChart(release: Release): Promise<readonly string[]> {
 }
 
 /**
- * Writes the whole chart into a folder: what a checkout has of it, and the objects that `vipnat manifest` prints (ADR 47). Definitions
+ * Writes the whole chart into a folder: what a checkout has of it, the alerts, dashboards, and the objects that `vipnat manifest` prints (ADR 47). Definitions
  * are in `crds/` of a chart of their own, because Helm installs these before all else, and of a chart that is left out it installs none.
  */
 export async function writeChart(
@@ -46,6 +46,8 @@ export async function writeChart(
   print: (words: readonly string[]) => Promise<string>,
 ): Promise<void> {
   cpSync(join(root, 'manifests/chart'), folder, { recursive: true });
+  for (const name of ['alerts.yaml', 'dashboards'])
+    cpSync(join(root, 'manifests', name), join(folder, 'base', name), { recursive: true });
   const definitions = join(folder, 'charts/definitions');
   for (const path of [join(folder, 'base'), join(definitions, 'crds')]) mkdirSync(path, { recursive: true });
   writeFileSync(
@@ -86,10 +88,13 @@ export function nameImage(chart: string, { version, checkoutImage, repository, t
   }
 }
 
-/** Chart.yaml says where the chart is from and who keeps it, where RELEASE_REPOSITORY is set. */
-function nameOrigin(release: Pick<Release, 'root'>, chart: string): void {
+/** Where RELEASE_REPOSITORY is set, Chart.yaml says where the chart is from and who keeps it, and alerts link its pages. */
+function nameOrigin(release: Pick<Release, 'root' | 'version'>, chart: string): void {
   const home = readRepository();
   if (home === null) return;
+  const values = join(chart, 'values.yaml');
+  const base = `runbookBase: '${home}/blob/v${release.version}/'`;
+  writeFileSync(values, readFileSync(values, 'utf8').replace("runbookBase: ''", base));
   const maintainer = readMaintainer(release);
   const origin = { home, sources: [home], ...(maintainer !== null && { maintainers: [maintainer] }) };
   appendFileSync(join(chart, 'Chart.yaml'), stringify(origin));

@@ -21,7 +21,9 @@ function listNeeds(needs: readonly string[]): string {
 }
 
 const program = new Command('scripts/release')
-  .description('Makes the files of a release: all of them, or those of the named steps.')
+  .description(
+    'Makes the files of a release: those of the named steps, or of all steps for which the machine has the programs.',
+  )
   .addArgument(new Argument('[step...]', 'what to make').choices(stepNames))
   .addOption(
     new Option('--output <folder>', 'where the files go').default(
@@ -29,7 +31,7 @@ const program = new Command('scripts/release')
       `${defaultOutput} of the checkout`,
     ),
   )
-  .option('--tag <tag>', 'stop unless the tag and the changelog have this version')
+  .option('--tag <tag>', 'stop unless the changelog has this version, and every step can run')
   .addHelpText('after', `\nSteps:\n${list}\n\nAt the end, SHA256SUMS lists all files of the folder.`)
   .configureOutput({
     outputError: (text, write) => {
@@ -40,7 +42,7 @@ const program = new Command('scripts/release')
     const release = readRelease(output, say);
     if (tag !== undefined) requireTag(tag, release);
     process.env['SOURCE_DATE_EPOCH'] = String(release.epoch);
-    process.stdout.write(await makeRelease(release, names));
+    process.stdout.write(await makeRelease(release, names, tag !== undefined));
   });
 
 try {

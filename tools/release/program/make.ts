@@ -1,6 +1,6 @@
 import type { Release } from '../settings/release.ts';
 import { steps, type Step } from './steps.ts';
-import { requirePrograms } from './requirements.ts';
+import { dividePossible } from './requirements.ts';
 import { join } from 'node:path';
 import { rmSync, mkdirSync, renameSync, statSync } from 'node:fs';
 import { listSummed, writeSums, listFiles } from '../documents/sums.ts';
@@ -13,12 +13,19 @@ const draftName = '.draft';
 
 /**
  * Runs the named steps, all when none is named, and sums up everything in the folder. Answers a line for each file, with its
- * size and an image's digest. A whole release takes away what an earlier one left there. Where a step fails, the folder stays as it was.
+ * size and an image's digest. A release of all steps takes away what an earlier one left there. Where a step fails, the folder stays as
+ * it was. Where a program is missing, steps without a name that need it are left out, and said; unless the release has to be whole.
+ * @throws ReleaseError that says which program a named step lacks.
  */
-export async function makeRelease(release: Release, names: readonly string[]): Promise<string> {
+export async function makeRelease(
+  release: Release,
+  names: readonly string[],
+  isWhole = false,
+): Promise<string> {
   const { output } = release;
-  const chosen = steps.filter(({ name }) => names.length === 0 || names.includes(name));
-  requirePrograms(chosen);
+  const asked = steps.filter(({ name }) => names.length === 0 || names.includes(name));
+  const { possible: chosen, left } = dividePossible(asked);
+  if (left.length > 0 && (isWhole || names.length > 0)) throw new ReleaseError(left.join('\n'));
   const draft = join(output, draftName);
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true });
@@ -32,6 +39,7 @@ export async function makeRelease(release: Release, names: readonly string[]): P
       for (const name of listSummed(output)) rmSync(join(output, name), { force: true });
     publish(draft, output);
     signSums(release, output);
+    for (const line of left) release.say(`left out: ${line}`);
     return files.map((file) => `${describeFile(output, file)}\n`).join('');
   } finally {
     rmSync(draft, { recursive: true, force: true });

@@ -1,4 +1,3 @@
-import { ReleaseError } from '../settings/error.ts';
 import { execaSync } from 'execa';
 
 /** What steps start that npm does not bring, and how it is got. */
@@ -17,25 +16,22 @@ interface Needy {
 }
 
 /**
- * Checks what all of these steps need, before the first one runs: the one that needs it may come minutes later.
- * @throws ReleaseError that names every program that is missing, the way to it, and the steps that go without.
+ * Divides steps by what is in PATH, before the first one runs: the one that needs it may come minutes later. `left` has a line for each
+ * program that is missing: the steps that need it, and the way to it.
  */
-export function requirePrograms(
-  steps: readonly Needy[],
+export function dividePossible<S extends Needy>(
+  steps: readonly S[],
   isInPath: (program: Program) => boolean = findInPath,
-): void {
+): { readonly possible: readonly S[]; readonly left: readonly string[] } {
   const missing = [...new Set(steps.flatMap(({ needs = [] }) => needs))].filter(
     (program) => !isInPath(program),
   );
-  if (missing.length === 0) return;
   const isPossible = ({ needs = [] }: Needy) => !needs.some((program) => missing.includes(program));
-  const possible = steps.filter(isPossible).map(({ name }) => name);
-  const lines = missing.map((program) => {
+  const left = missing.map((program) => {
     const names = steps.filter(({ needs = [] }) => needs.includes(program)).map(({ name }) => name);
     return `${program} is not in PATH. These steps need it: ${names.join(' ')}. To install it: ${programToRemedy[program]}`;
   });
-  const rest = possible.length === 0 ? '' : `\nThe other steps: scripts/release ${possible.join(' ')}`;
-  throw new ReleaseError(`${lines.join('\n')}${rest}`);
+  return { possible: steps.filter(isPossible), left };
 }
 
 function findInPath(program: Program): boolean {
