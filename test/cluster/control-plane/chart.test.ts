@@ -44,10 +44,6 @@ function findArgs(object: KubernetesObject): readonly string[] {
   return spec?.template?.spec.containers.flatMap(({ args = [] }) => args) ?? [];
 }
 
-interface PodMonitor extends KubernetesObject {
-  readonly spec: { readonly podMetricsEndpoints: readonly { readonly relabelings: readonly object[] }[] };
-}
-
 /** Pods as Prometheus discovers them: one target for each container. */
 const pods = [
   ['vipnat', 'vipnat', '10.0.0.11', 'm1', 'vipnat-a'],
@@ -59,27 +55,23 @@ const pods = [
 
 /** The targets that promtool makes of all pods by the relabelings of a PodMonitor: job, instance and address. */
 function discover(folder: string, monitor: KubernetesObject): string[] {
-  const meta = '__meta_kubernetes_pod';
-  const static_configs = pods.map(([app, container, ip, node, name]) => ({
-    targets: [ip],
-    labels: {
-      ...{ [`${meta}_label_app_kubernetes_io_name`]: app, [`${meta}_container_name`]: container },
-      ...{ [`${meta}_ip`]: ip, [`${meta}_node_name`]: node, [`${meta}_name`]: name },
-    },
+  const of = '__meta_kubernetes_pod';
+  const names = ['label_app_kubernetes_io_name', 'container_name', 'ip', 'node_name', 'name'];
+  const static_configs = pods.map((pod) => ({
+    targets: [pod[2]],
+    labels: Object.fromEntries(names.map((name, index) => [`${of}_${name}`, pod[index]])),
   }));
-  return (monitor as PodMonitor).spec.podMetricsEndpoints.flatMap(({ relabelings }) => {
-    const snake = JSON.stringify(relabelings)
-      .replaceAll('"sourceLabels"', '"source_labels"')
-      .replaceAll('"targetLabel"', '"target_label"');
-    const relabel_configs = JSON.parse(snake) as object[];
-    const scrape_configs = [{ job_name: 'x', static_configs, relabel_configs }];
+  const { spec } = monitor as { spec?: { podMetricsEndpoints: { relabelings: object }[] } };
+  return (spec?.podMetricsEndpoints ?? []).flatMap(({ relabelings }) => {
+    const text = JSON.stringify(relabelings).replaceAll(/"(source|target)L/g, '"$1_l');
+    const jobs = [{ job_name: 'x', static_configs, relabel_configs: JSON.parse(text) as object }];
     const file = join(folder, 'prometheus.yaml');
-    writeFileSync(file, JSON.stringify({ scrape_configs }));
+    writeFileSync(file, JSON.stringify({ scrape_configs: jobs }));
     const { output } = runPromtool(['check', 'service-discovery', '--timeout=1s', file, 'x']);
     const targets = JSON.parse(output) as { labels: Record<string, string> }[];
-    return targets.flatMap(({ labels: { job, instance, __address__: address } }) =>
-      address === undefined ? [] : [`${job} ${instance} ${address}`],
-    );
+    return targets
+      .filter(({ labels }) => 'job' in labels)
+      .map(({ labels: { job, instance, __address__: address } }) => `${job} ${instance} ${address}`);
   });
 }
 
