@@ -32,15 +32,14 @@ describe("the chart's", () => {
 
   test('README has a row for every value, with its default', () => {
     const rows = [...read('README.md').matchAll(/^\| `([A-Za-z.]+)` +\| (?:`([^`]*)`)? +\|/gm)];
-    const nested = ['image', 'serviceAccount', 'services'];
-    const leaves = Object.entries(values).flatMap(([name, value]) =>
-      nested.includes(name)
-        ? Object.entries(value as object).map(([key, one]) => [`${name}.${key}`, one] as const)
-        : [[name, value] as const],
-    );
+    const listLeaves = (value: object, path = ''): (readonly [string, unknown])[] =>
+      Object.entries(value).flatMap(([key, one]: [string, unknown]) => {
+        const isNested = typeof one === 'object' && !Array.isArray(one) && Object.keys(one ?? {}).length > 0;
+        return isNested ? listLeaves(one as object, `${path}${key}.`) : [[`${path}${key}`, one] as const];
+      });
     const format = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
     expect(rows.map(([, name, preset = '']) => [name, preset])).toEqual(
-      leaves.map(([name, value]) => [name, format(value)]),
+      listLeaves(values).map(([name, value]) => [name, format(value)]),
     );
   });
 });

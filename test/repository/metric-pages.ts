@@ -27,21 +27,20 @@ export async function recordPages(labels: string): Promise<Series> {
 
 type Pages = readonly [well: string, faulty: string];
 
-function toSeries([well, faulty]: Pages, labels: string): Series {
-  const [before, after] = [well, faulty].map((page) =>
-    Object.fromEntries(
-      [...page.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)].map(([, name = '', own, value = '']) => [
-        `${name}{${own === undefined ? '' : `${own},`}${labels}}`,
+function toSeries(pages: Pages, labels: string): Series {
+  const [before = new Map<string, string>(), after = before] = pages.map((page) => {
+    const lines = page.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm);
+    return new Map(
+      [...lines].map(([, name = '', own = '', value = '']) => [
+        `${name}{${own}${own && ','}${labels}}`,
         value,
       ]),
-    ),
-  );
-  const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})]);
-  const toValues = (name: string) => {
-    const [one, other] = [before?.[name], after?.[name]];
-    return `${one === undefined ? '_x5' : `${one}x4`} ${other === undefined ? '_x6' : `${other}x5`}`;
-  };
-  return Object.fromEntries([...names].map((name) => [name, toValues(name)]));
+    );
+  });
+  const join = (values: ReadonlyMap<string, string>, name: string, steps: number) =>
+    values.has(name) ? `${values.get(name)}x${steps}` : `_x${steps + 1}`;
+  const names = [...before.keys(), ...after.keys()];
+  return Object.fromEntries(names.map((name) => [name, `${join(before, name, 4)} ${join(after, name, 5)}`]));
 }
 
 async function printAgent(): Promise<Pages> {

@@ -2,6 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
 import { chartFolder, helm, render, useHelm } from './helm.ts';
 import { definitions } from '../../../lib/api/crds.ts';
+import { describeWithPromtool, runPromtool } from '../../repository/promtool.ts';
+import { makeFolder } from '../../support/network/own-folder.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 const vips = ['10.0.0.50:6443'];
 const services = { enabled: true };
@@ -33,6 +37,42 @@ function withoutPolicy(object: KubernetesObject): KubernetesObject {
   };
   const isKept = annotations !== undefined && 'helm.sh/resource-policy' in annotations;
   return isKept ? { ...object, metadata } : object;
+}
+
+function findArgs(object: KubernetesObject): readonly string[] {
+  const { spec } = object as { spec?: { template?: { spec: { containers: { args?: string[] }[] } } } };
+  return spec?.template?.spec.containers.flatMap(({ args = [] }) => args) ?? [];
+}
+
+/** Pods as Prometheus discovers them: one target for each container. */
+const pods = [
+  ['vipnat', 'vipnat', '10.0.0.11', 'm1', 'vipnat-a'],
+  ['vipnat', 'vipnat', 'fd00::12', 'm2', 'vipnat-b'],
+  ['vipnat-controller', 'controller', '10.244.1.2', 'w1', 'controller-a'],
+  ['vipnat-balancer', 'balancer', '10.0.0.21', 'w1', 'balancer-a'],
+  ['vipnat-balancer', 'keepalived', '10.0.0.21', 'w1', 'balancer-a'],
+] as const;
+
+/** The targets that promtool makes of all pods by the relabelings of a PodMonitor: job, instance and address. */
+function discover(folder: string, monitor: KubernetesObject): string[] {
+  const of = '__meta_kubernetes_pod';
+  const names = ['label_app_kubernetes_io_name', 'container_name', 'ip', 'node_name', 'name'];
+  const static_configs = pods.map((pod) => ({
+    targets: [pod[2]],
+    labels: Object.fromEntries(names.map((name, index) => [`${of}_${name}`, pod[index]])),
+  }));
+  const { spec } = monitor as { spec?: { podMetricsEndpoints: { relabelings: object }[] } };
+  return (spec?.podMetricsEndpoints ?? []).flatMap(({ relabelings }) => {
+    const text = JSON.stringify(relabelings).replaceAll(/"(source|target)L/g, '"$1_l');
+    const jobs = [{ job_name: 'x', static_configs, relabel_configs: JSON.parse(text) as object }];
+    const file = join(folder, 'prometheus.yaml');
+    writeFileSync(file, JSON.stringify({ scrape_configs: jobs }));
+    const { output } = runPromtool(['check', 'service-discovery', '--timeout=1s', file, 'x']);
+    const targets = JSON.parse(output) as { labels: Record<string, string> }[];
+    return targets
+      .filter(({ labels }) => 'job' in labels)
+      .map(({ labels: { job, instance, __address__: address } }) => `${job} ${instance} ${address}`);
+  });
 }
 
 describe('the chart', () => {
@@ -197,6 +237,48 @@ describe('the chart', () => {
     });
   });
 
+  const prometheus = { podMonitor: { enabled: true } };
+
+  test('has alerts and dashboards whole, and a policy for controllers, each with its labels', async () => {
+    const rule = { enabled: true, additionalLabels: { release: 'p' }, runbookBase: 'https://a.example/' };
+    const given = { prometheus: { prometheusRule: rule }, dashboards: { enabled: true } };
+    const objects = await render({ vips, services, ...given, networkPolicy: { enabled: true } });
+    const find = (name: string) => objects.filter(({ kind }) => kind === name) as never[];
+    const alerts = readFileSync('manifests/alerts.yaml', 'utf8').replaceAll(/url: /g, '$&https://a.example/');
+    const [spec] = parse(alerts);
+    expect(find('PrometheusRule')).toMatchObject([{ metadata: { labels: { release: 'p' } }, spec }]);
+    const boards = find('ConfigMap').filter(({ metadata: { name } }) => /dashboard/.test(name));
+    expect(boards).toMatchObject(
+      ['api', 'services', 'controllers'].map((name) => {
+        const text = readFileSync(`manifests/dashboards/${name}.json`, 'utf8').trimEnd();
+        const metadata = { name: `vipnat-dashboard-${name}`, labels: { grafana_dashboard: '1' } };
+        return { metadata, data: { [`vipnat-${name}.json`]: text } };
+      }),
+    );
+    const ports = [{ ports: [{ port: 10_268 }] }];
+    const podSelector = { matchLabels: { 'app.kubernetes.io/name': 'vipnat-controller' } };
+    expect(find('NetworkPolicy')).toMatchObject([{ spec: { podSelector, ingress: ports } }]);
+  });
+
+  describeWithPromtool('with PodMonitors', () => {
+    const folder = makeFolder('monitors');
+
+    test('leads Prometheus to where each program listens, by the job and the instance of the dashboards', async () => {
+      const own = { balancerListen: '0.0.0.0:9300' };
+      const objects = await render({ vips, prometheus, services: { ...services, ...own } });
+      const args = objects.flatMap((one) => findArgs(one).filter((word) => word.startsWith('--listen=')));
+      expect(args).toEqual(['--listen=0.0.0.0:10268', '--listen=0.0.0.0:9300', '--listen=[::]:10268']);
+      const found = objects
+        .filter(({ kind }) => kind === 'PodMonitor')
+        .flatMap((monitor) => discover(folder, monitor));
+      expect(found).toEqual([
+        ...['vipnat m1 10.0.0.11:10268', 'vipnat m2 [fd00::12]:10268'],
+        'vipnat-services controller-a 10.244.1.2:10268',
+        'vipnat-services w1 10.0.0.21:9300',
+      ]);
+    });
+  });
+
   test.each([
     [{}, "set vips, for example --set 'vips={10.0.0.50}', or services.enabled=true"],
     [{ vips: '10.0.0.50' }, "at '/vips': got string, want array"],
@@ -230,6 +312,12 @@ describe('the chart', () => {
     ...['10.0.9.10-10.0.9.9', 'fd00::10-fd00::9'].map(
       (range) => [{ services: { ...services, pool: [range] } }, `${range} ends before it begins`] as const,
     ),
+    [{ vips, prometheus, options: { listen: 'off' } }, 'no Prometheus reaches options.listen=off. Leave'],
+    [
+      { services: { ...services, balancerListen: '[::1]:9' }, prometheus },
+      'reaches services.balancerListen=',
+    ],
+    [{ vips, networkPolicy: { enabled: true } }, 'networkPolicy is about controllers, and needs services.en'],
     [{ services, nodeSelector: { a: 'b' } }, 'set services.controller.nodeSelector and services.balancer.'],
     [{ vips, leastPriviledge: true }, "additional properties 'leastPriviledge' not allowed"],
     [{ services, leastPrivilege: true }, 'runs only with vips. Set vips\n'],
