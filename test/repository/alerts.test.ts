@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { test, expect, describe } from '@jest/globals';
 import { readTable, readSection, unquote } from '../support/documents/table.ts';
 import { makeFolder } from '../support/network/own-folder.ts';
-import { runPromtool, describeWithPromtool } from './promtool.ts';
+import { runPromtool, describeWithPromtool } from '../support/documents/promtool.ts';
 import { recordPages } from './metric-pages.ts';
 import { commandNames } from '../../cli/table.ts';
 
@@ -61,7 +61,8 @@ function readSeries(timeline: Timeline): readonly [series: object[], minutes: nu
       ['', 'vipnat_', 'vipnat_controller_', 'vipnat_balancer_']
         .map((prefix) => prefix + short)
         .find((one) => one in metrics) ?? short;
-    const own = Object.fromEntries([...given.matchAll(/([^,]+)=([^,]+)/g)].map(([, ...pair]) => pair));
+    const own: Record<string, string> = {};
+    for (const [, label = '', value = ''] of given.matchAll(/([^,]+)=([^,]+)/g)) own[label] = value;
     const isOwn = (label: string) =>
       label in { ...own, instance: 1, job: 1 } || metrics[name]?.labels.includes(label);
     const labels = Object.entries({ ...usual, instance: node, ...own }).filter(([label]) => isOwn(label));

@@ -3,7 +3,7 @@ import { controllerMetrics, drainStart } from '../../controller/report/metrics.t
 import { balancerMetrics, programmingDuration } from '../../balancer/samples.ts';
 import { describe, test, expect } from '@jest/globals';
 import { readFileSync, globSync, writeFileSync } from 'node:fs';
-import { describeWithPromtool, runPromtool } from './promtool.ts';
+import { describeWithPromtool, runPromtool } from '../support/documents/promtool.ts';
 import { join } from 'node:path';
 import { makeFolder } from '../support/network/own-folder.ts';
 import { recordPages } from './metric-pages.ts';

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { type KubernetesObject, parse, print } from '../../support/manifest/printing.ts';
 import { chartFolder, helm, render, useHelm } from './helm.ts';
 import { definitions } from '../../../lib/api/crds.ts';
-import { describeWithPromtool, runPromtool } from '../../repository/promtool.ts';
+import { describeWithPromtool, runPromtool } from '../../support/documents/promtool.ts';
 import { makeFolder } from '../../support/network/own-folder.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,7 +2,7 @@ import { describe } from '@jest/globals';
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { isFull } from '../support/jest/extent.ts';
+import { isFull } from '../jest/extent.ts';
 
 /** `scripts/setup promtool` puts it there. */
 const promtool = resolve('.cache/tools/promtool');
