@@ -33,6 +33,7 @@ import { setFlagsFromString } from 'node:v8';
 
 export { planServices, cleanUpServices } from './inspect.ts';
 export { planSeats } from './seats/seats.ts';
+export { balancerMetrics, programmingDuration } from './samples.ts';
 
 interface BalancerOptions {
   /** Of the node's Lease. */

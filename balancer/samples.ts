@@ -26,7 +26,7 @@ const [gauge, counter] = [toMetric<BalancerState>('gauge'), toMetric<BalancerSta
 /** Each object that cannot be read is a series. */
 const maxNamed = 100;
 
-/** What a balancer's metrics are, and how each is read, but for the one that is timed; docs/metrics.md has a row for each. */
+/** What a balancer's metrics are, and how each is read, but for the one that is timed. */
 export const balancerMetrics = {
   vipnat_balancer_services: gauge("Number of Services in this node's tables", ({ services }) => services),
   vipnat_balancer_services_left: gauge(
@@ -61,7 +61,7 @@ export const balancerMetrics = {
     ({ isWatched }) => isWatched,
   ),
   vipnat_balancer_draining_endpoints: gauge(
-    'Number of endpoints that end and get no new connection of this node; one of several Services counts for each',
+    'Number of endpoints that end and get no new connection of this node. One of several Services counts for each',
     ({ draining }) => draining.length,
   ),
   vipnat_balancer_draining_connections: gauge(
@@ -108,7 +108,7 @@ export const balancerMetrics = {
     ({ counts }) => counts.repairs,
   ),
   vipnat_balancer_failures_total: counter(
-    'Failed syncs, by the code of docs/errors.md',
+    'Failed syncs, by the code of the error',
     ({ counts }) => [...counts.failures].map(([code, count]) => [count, code]),
     'code',
   ),

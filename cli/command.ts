@@ -8,10 +8,10 @@ import {
   schema,
   type Values,
   type Config,
-  quoteText,
   splitList,
   duration,
 } from '../config/options.ts';
+import { quoteText } from '../lib/text.ts';
 import { formatEndpoint } from '../lib/net.ts';
 import type { ConfigReading, Environment, Flags } from '../config/load.ts';
 import { type Screen, type ColourChoice, colourChoices } from './output.ts';
@@ -38,8 +38,7 @@ interface OptionHelp extends Required<Pick<Flag, 'meaning' | 'choices'>> {
 
 /** All options that a command takes, its own first; `kind` is what its help is about, where it has kinds. */
 export function listOptions({ row, command }: LoadedCommand, kind = ''): CommandOption[] {
-  // commander's own, for what reads nothing but one word.
-  const heading = command.argument === undefined ? nameOwnGroup(row.name) : 'Options:';
+  const heading = nameOwnGroup(row.name);
   const own = Object.entries(command.flags).flatMap(([name, flag]) =>
     toOwnOptions(name, flag, heading, kind),
   );
@@ -50,6 +49,9 @@ export function listOptions({ row, command }: LoadedCommand, kind = ''): Command
 
 /** What `vipnat manifest` can print. */
 export const manifestKinds = ['daemonset', 'static-pod', 'keepalived', 'systemd', 'services'] as const;
+
+/** What `vipnat help` lists besides commands; of these, doctor's checks have their command's name. */
+export const helpTopics = ['errors', 'doctor', 'events', 'metrics', 'options', 'reasons'] as const;
 
 /** What a command's own help says that it does. */
 export function describeCommand({ row, command }: LoadedCommand): string {
@@ -185,12 +187,6 @@ interface PlainCommand<FlagsOf extends FlagSet = FlagSet, WordsOf extends object
   WordsOf
 > {
   readonly configOptions?: never;
-  /** The one word that it needs, what to say without it, and what it can be. */
-  readonly argument?: {
-    readonly name: string;
-    readonly missing: string;
-    readonly choices?: readonly string[];
-  };
   /** Answers the exit status. */
   run(context: PlainContext<OptionsOf<FlagsOf> & WordsOf>): Promise<number>;
 }
@@ -211,7 +207,6 @@ export interface ConfiguredCommand<
   FlagsOf extends FlagSet = FlagSet,
   WordsOf extends object = object,
 > extends Shared<FlagsOf, WordsOf> {
-  readonly argument?: never;
   /** The options of the configuration that its help lists: those that make a difference to it. */
   readonly configOptions: readonly OptionName[];
   /** The kinds of what it does, which its first word names, to the options that make a difference to each. */

@@ -1,6 +1,4 @@
 import { type Flag, type CommandRow, loadCommands, type LoadedCommand, listOptions } from './command.ts';
-import { VipnatError } from '../lib/errors.ts';
-import { quoteText } from '../config/options.ts';
 
 /** The script that completes vipnat in bash 4.4 and later, without the package bash-completion. It runs no vipnat. */
 function formatBash(commands: readonly CompletedCommand[]): string {
@@ -209,20 +207,22 @@ interface CompletedCommand extends CompletedPlace {
   readonly kinds: readonly CompletedPlace[];
 }
 
-/** All commands with the options that their help lists. `help` is followed by the words of all of them, and of their kinds. */
+/** All commands with the options that their help lists. `help` is followed by its topics, the words of all commands, and of their kinds. */
 async function listCompletions(table: readonly CommandRow[]): Promise<CompletedCommand[]> {
   const found = (await loadCommands(table)).map(toCompleted);
   const words = found.map(({ path }) => path);
   const withKinds = found.filter(({ kinds }) => kinds.length > 0);
   return found.map((one) => {
     const toTopic = ({ path, words }: CompletedPlace) => ({ ...one, path: `help ${path}`, words });
-    return one.path === 'help' ? { ...one, words, kinds: withKinds.map(toTopic) } : one;
+    if (one.path !== 'help') return one;
+    const topics = one.words.filter((word) => !words.includes(word));
+    return { ...one, words: [...words, ...topics], kinds: withKinds.map(toTopic) };
   });
 }
 
 function toCompleted(loaded: LoadedCommand): CompletedCommand {
   const { row, command } = loaded;
-  const words = command.words?.choices ?? command.argument?.choices ?? [];
+  const words = command.words?.choices ?? [];
   const kinds = command.configOptions === undefined ? [] : [...(command.kinds?.keys() ?? [])];
   const toPlace = (path: string, kind = '') => ({ path, words: [], options: listCompleted(loaded, kind) });
   return {
@@ -256,12 +256,7 @@ function findValue(term: string, words: readonly string[]): CompletedOption['val
 
 const shellToFormat = { bash: formatBash, zsh: formatZsh, fish: formatFish } as const;
 
-/** The script by which a shell completes all these commands. Rejects as CONFIG_INVALID for another shell. */
-export async function formatCompletion(text: string, table: readonly CommandRow[]): Promise<string> {
-  const shell = shells.find((one) => one === text);
-  if (shell !== undefined) return shellToFormat[shell](await listCompletions(table));
-  throw new VipnatError(
-    'CONFIG_INVALID',
-    `${quoteText(text)} is none of ${shells.join(', ')}. Example: vipnat completion bash`,
-  );
+/** The script by which a shell completes all these commands. */
+export async function formatCompletion(shell: Shell, table: readonly CommandRow[]): Promise<string> {
+  return shellToFormat[shell](await listCompletions(table));
 }

@@ -1,4 +1,4 @@
-import { exitStatuses, toPrintable, toPrintableLine, formatAge, toAscii } from '../lib/text.ts';
+import { exitStatuses, toPrintable, toPrintableLine, formatAge, toAscii, wrap } from '../lib/text.ts';
 import { writeSync } from 'node:fs';
 import { VipnatError, findErrorCode, type ErrorCode } from '../lib/errors.ts';
 import { descriptorsExhausted } from '../lib/kernel/tools.ts';
@@ -339,21 +339,6 @@ async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
 /** A command within prose: wrap does not break it. */
 export function keepTogether(command: string): string {
   return command.replaceAll(' ', '\u00a0');
-}
-
-/**
- * Lines of at most so many characters, broken at blanks; a longer word has a line of its own. Null breaks nothing. A
- * no-break space is printed as a blank.
- */
-export function wrap(text: string, width: number | null): string[] {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + word.length < (width ?? Infinity))
-      lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines.map((line) => line.replaceAll('\u00a0', ' '));
 }
 
 /**

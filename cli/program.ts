@@ -14,7 +14,7 @@ import { fstatSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { constants } from 'node:os';
 import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
-import { version, toAscii, exitStatuses, toPrintableLine, suggest } from '../lib/text.ts';
+import { version, toAscii, exitStatuses, toPrintableLine, suggest, quoteText } from '../lib/text.ts';
 import {
   type PlainContext,
   type ConfiguredCommand,
@@ -26,12 +26,13 @@ import {
   nameOwnGroup,
   type Command as ServedCommand,
   type CommandOption,
+  helpTopics,
 } from './command.ts';
 import { table, commandNames, programSummary, programHelp, headingToSummaries } from './table.ts';
 import { VipnatError } from '../lib/errors.ts';
 import { isUsed } from '../lib/api/balancer.ts';
 import { Command, CommanderError, Option } from 'commander';
-import { optionNames, nameFlag, quoteText, describeOption } from '../config/options.ts';
+import { optionNames, nameFlag, describeOption } from '../config/options.ts';
 
 /** Runs the program as this process, which then ends by itself: nothing written is lost. */
 export async function runProcess(): Promise<void> {
@@ -222,13 +223,13 @@ export async function parseCommandLine(
   const kind = loaded.command.words?.choices?.find((one) => one === args[1]) ?? '';
   const isHelp = args.includes('--help') || args.includes('-h');
   const added = addCommand(program, { ...loaded, kind, isHelp }, width);
-  const text = parse(program, args, loaded);
+  const text = parse(program, args);
   // Help and the version are commander's to print.
   return text === '' ? toInvocation(loaded, added) : { kind: 'text', text };
 }
 
 /** Lets commander read the words; answers what it prints. */
-function parse(grammar: Command, args: readonly string[], loaded?: LoadedCommand): string {
+function parse(grammar: Command, args: readonly string[]): string {
   let text = '';
   for (const command of [grammar, ...grammar.commands]) {
     command.exitOverride().configureOutput({
@@ -242,8 +243,7 @@ function parse(grammar: Command, args: readonly string[], loaded?: LoadedCommand
     grammar.parse(args, { from: 'user' });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode !== 0)
-      throw new VipnatError('CONFIG_INVALID', explain(error, loaded), { cause: error });
+    if (error.exitCode !== 0) throw new VipnatError('CONFIG_INVALID', explain(error), { cause: error });
   }
   return text;
 }
@@ -282,8 +282,7 @@ function addRows(program: Command): void {
 }
 
 function addCommand(program: Command, called: CalledCommand, width: number): Command {
-  const { row, command } = called;
-  const added = program.command(row.name);
+  const added = program.command(called.row.name);
   if (called.isHelp) addHelp(added, called, width);
   const terms = new Map<string, string>();
   for (const option of listOptions(called, called.kind)) {
@@ -292,7 +291,6 @@ function addCommand(program: Command, called: CalledCommand, width: number): Com
     added.addOption(made);
   }
   added.allowUnknownOption().allowExcessArguments();
-  if (command.argument !== undefined) added.argument(`<${command.argument.name}>`);
   return added.configureHelp({
     ...program.configureHelp(),
     optionTerm: ({ long, flags }) => terms.get(long ?? '') ?? flags,
@@ -331,12 +329,13 @@ function explainOption(option: Option, { explain }: CommandOption): string {
   return term;
 }
 
-/** `help status` is `status --help`; no words at all ask for help too. */
+/** `help status` is `status --help`; no words at all ask for help too. What is no command is for `help` itself to find. */
 function expandHelp(words: readonly string[]): readonly string[] {
   const [first, ...topic] = words;
   if (first === undefined) return ['--help'];
   if (first !== 'help' || topic[0] === '--help' || topic[0] === '-h') return words;
-  return [...topic.slice(0, 2), '--help'];
+  const isCommand = commandNames.some((name) => name === topic[0] && !helpTopics.some((one) => one === name));
+  return topic.length === 0 || isCommand ? [...topic.slice(0, 2), '--help'] : words;
 }
 
 const letterToFlag: Readonly<Record<string, string>> = {
@@ -381,9 +380,7 @@ function refuseFirstWord(word = ''): string | null {
   return `${quoteText(word)} is not a command. ${hint}`;
 }
 
-function explain({ code, message }: CommanderError, loaded?: LoadedCommand): string {
-  const missing = loaded?.command.argument?.missing;
-  if (code === 'commander.missingArgument' && missing !== undefined) return missing;
+function explain({ message }: CommanderError): string {
   // commander 15.1: error: option '--vip <value>' argument missing
   const flag = /option '(--[a-z-]+)[^']*' argument missing/.exec(message)?.[1];
   if (flag === undefined) return message.replace(/^error: /, '').replaceAll(/\s+/g, ' ');
@@ -407,7 +404,7 @@ function toInvocation(loaded: LoadedCommand, found: Command): CallInvocation {
     },
   });
   const own = readFlags(command.flags, all, words);
-  const wordCount = (command.words ?? command.argument) === undefined ? 0 : 1;
+  const wordCount = command.words === undefined ? 0 : 1;
   const misread = [...findUnknown(found, command.words?.count?.(words) ?? wordCount), ...problems];
   return {
     ...{ kind: 'call', ...loaded, words },

@@ -14,7 +14,9 @@ Exit status: 0 done, or nothing wrong. 1 the command failed.
 2 check, status, services, seats, device or doctor found something. 3 doctor found failures.
 78 the command line or configuration is wrong.
 See vipnat help COMMAND for the options of a command. Each option can also be
-a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).`;
+a variable (VIPNAT_PROXY_MODE) or a key in the --config file (proxyMode).
+See vipnat help CODE for an error, or for any other name that vipnat prints. vipnat help errors lists
+them all. So do doctor, events, metrics, options and reasons, each behind help.`;
 
 /** The program's help: headings in their order, and below each the commands with what they do, as a phrase. */
 export const headingToSummaries = {
@@ -42,7 +44,7 @@ export const headingToSummaries = {
   },
   'This command line:': {
     completion: 'print a completion script for a shell',
-    help: 'print the help of a command',
+    help: 'print the help of a command, or what a code or a name means',
     version: 'print the version',
   },
 };

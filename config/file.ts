@@ -3,7 +3,6 @@ import {
   type Problem,
   type Setting,
   isOptionName,
-  quoteText,
   formatSource,
   describeOption,
   optionNames,
@@ -12,7 +11,7 @@ import {
 import { createReadStream } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
 import { LineCounter, parseDocument, isScalar, isMap, type Pair, isSeq, isAlias } from 'yaml';
-import { suggest } from '../lib/text.ts';
+import { suggest, quoteText } from '../lib/text.ts';
 
 /** Far more than all options with hundreds of endpoints need; a longer file is the wrong file. */
 const maxBytes = 64 * 1024;

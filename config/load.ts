@@ -10,7 +10,6 @@ import {
   type Setting,
   schema,
   findLine,
-  quoteText,
   listChoices,
   nameIn,
   formatSource,
@@ -19,7 +18,7 @@ import {
   readSettings,
   nameFlag,
 } from './options.ts';
-import { findNearest, toPrintableLine } from '../lib/text.ts';
+import { findNearest, toPrintableLine, quoteText } from '../lib/text.ts';
 import { sortEndpoints, type Endpoint, formatEndpoint, type Family } from '../lib/net.ts';
 import { readCertificates } from '../lib/files.ts';
 import { accessSync, constants, statSync } from 'node:fs';

@@ -109,13 +109,6 @@ export function formatSource(from: string): string {
   return from === '' ? '' : ` (from ${from})`;
 }
 
-/** A given text as it is safe to print: as it is when it is a plain word, else quoted, escaped and cut short. */
-export function quoteText(text: string): string {
-  // The longest address with brackets and port has 47 characters; nobody needs a whole pasted file back.
-  const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  return /^[\x21-\x7e\u2026]+$/.test(short) ? short : JSON.stringify(short);
-}
-
 /** How a VIP's new connections can be balanced: as `--mode` names it, or not at all. */
 export type BalancingMode = Exclude<Mode, 'auto'> | 'passthrough';
 

@@ -36,6 +36,8 @@ import { LeaderElection } from '../lib/kubernetes/leader.ts';
 import { TokenQueue } from '../lib/queue.ts';
 import type { Execution } from './engine.ts';
 
+export { controllerMetrics, drainStart } from './report/metrics.ts';
+
 /** What `vipnat controller` is asked for, checked. */
 interface ControllerOptions {
   /** Where the Leases are. */

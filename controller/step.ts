@@ -278,7 +278,7 @@ export interface Confirmation {
 /** An Event for the object of the key: recorded when the write is done. */
 export interface StepEvent {
   readonly type: 'Normal' | 'Warning';
-  /** Published: docs/events.md lists them. */
+  /** Published: `vipnat help events` lists them. */
   readonly reason:
     | 'AddressAllocated'
     | 'AddressReady'

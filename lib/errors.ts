@@ -6,7 +6,7 @@ interface ErrorDescription {
   readonly exit?: number;
   /** Whether the same can succeed later without a change of the configuration; true unless given. */
   readonly retry?: boolean;
-  /** What happened, and the effect: sentences in Markdown, with links as from docs/. */
+  /** What happened, and the effect: sentences in Markdown, without links. */
   readonly meaning: string;
   /** What to do, likewise. */
   readonly remedy: string;
@@ -17,13 +17,13 @@ const misuse = { exit: exitStatuses.misused, retry: false } as const;
 
 /**
  * Everything that can go wrong, in one catalogue. The code is the contract: scripts, tests and logs branch
- * on it, never on the text. docs/errors.md has a row for each, which scripts/tables writes.
+ * on it, never on the text. `vipnat help errors` and docs/reference.md print them.
  */
 const errorCatalogue = {
   CONFIG_INVALID: {
     ...misuse,
     meaning: 'A flag, a variable, the file or their combination is wrong.',
-    remedy: 'Each line names the value, its source and an example. See [configuration](configuration.md).',
+    remedy: 'Each line names the value, its source and an example. `vipnat help options` lists all.',
   },
   NODE_TOO_OLD: {
     ...permanent,
@@ -36,8 +36,7 @@ const errorCatalogue = {
   },
   TOOL_NOT_PERMITTED: {
     meaning: 'The kernel denies vipnat access to the firewall.',
-    remedy:
-      "Run vipnat as root. Or give the container the host's network, `NET_ADMIN` and `NET_RAW`, which a privileged container has.",
+    remedy: "Run vipnat as root. A container needs the host's network, `NET_ADMIN` and `NET_RAW`.",
   },
   TOOL_FAILED: {
     meaning:
@@ -54,19 +53,17 @@ const errorCatalogue = {
     remedy: 'Find the process that has `/run/xtables.lock`: `fuser -v /run/xtables.lock`.',
   },
   DESCRIPTORS_EXHAUSTED: {
-    meaning:
-      'This process, or the host, has no file descriptor left. vipnat could not start a tool, or could not load its own program. The rules stay.',
+    meaning: 'This process, or the host, has no file descriptor left. The rules stay.',
     remedy: 'Raise the limit that the line names. `ls /proc/PID/fd` lists the open files of a process.',
   },
   TOOL_OUTPUT_UNEXPECTED: {
-    meaning:
-      'vipnat cannot read the output of a tool. If vipnat needs that output, it writes nothing in that sync.',
+    meaning: 'vipnat cannot read the output of a tool. If vipnat needs that output, it writes nothing.',
     remedy: 'Report it, with the version of the tool and the output of `--log-level debug`.',
   },
   TABLE_INCOMPATIBLE: {
     meaning: 'A table holds rules that this iptables cannot print, because nft made them.',
     remedy:
-      'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`: vipnat then writes to no table of iptables. If the message names a rule for FORWARD, connections need that rule, too.',
+      'Find the rules with `nft list ruleset`, and move them into a separate table. Or set `--iptables none`, and add the rule for FORWARD that the line names, if it names one.',
   },
   NETLINK_FAILED: {
     meaning:
@@ -75,20 +72,16 @@ const errorCatalogue = {
       "Check that the container has the host's network. `EOPNOTSUPP` means a kernel without `CONFIG_INET_DIAG_DESTROY`: local clients' connections then hang when a VIP leaves. Otherwise report it.",
   },
   SYSCTL_NOT_WRITTEN: {
-    meaning:
-      'IP forwarding is off, and vipnat cannot switch it on, because /proc/sys is read-only in its container. The VIP is not balanced.',
+    meaning: 'IP forwarding is off. /proc/sys is read-only in the container. The VIP is not balanced.',
     remedy: 'Run the `sysctl -w` that the line names on the host, or make the container privileged.',
   },
   RULES_NOT_CONVERGING: {
-    meaning:
-      'After several writes the rules still differ from the wanted rules: another program changes them back.',
+    meaning: 'After several writes the rules still differ: another program changes them back.',
     remedy: 'Stop the other program. `vipnat check` lists the differences.',
   },
   DRAIN_REFUSED: {
-    meaning:
-      'vipnat did not drain this host. The command runs on another host, no agent runs here, or no other apiserver would be left.',
-    remedy:
-      'Do what the line says. Only if the API may go, use `--force`. See [operations](operate.md#drain-a-master).',
+    meaning: 'vipnat did not drain this host, because it must not: the line says why.',
+    remedy: 'Do what the line says. Only if the API may go, use `--force`.',
   },
   STATE_UNREADABLE: {
     meaning:
@@ -102,98 +95,79 @@ const errorCatalogue = {
     remedy: 'Free space, run `chown root` on the folder, or name a writable folder with `--state-dir`.',
   },
   HEARTBEAT_NOT_WRITTEN: {
-    meaning:
-      'vipnat in a pod cannot write `/dev/shm/vipnat-alive`, by which the kubelet learns that vipnat is alive. The kubelet restarts the pod again and again. The rules stay.',
+    meaning: 'vipnat cannot write `/dev/shm/vipnat-alive`, so the kubelet keeps restarting its pod.',
     remedy: 'Give the container a `/dev/shm` that it can write. Container runtimes do so by default.',
   },
   TRACK_FILE_NOT_WRITTEN: {
     meaning:
       'The agent cannot report to keepalived whether this node can serve. `/run/vipnat/keepalived` is read-only or full, another user owns it, or it is a link. Everything else works, and the VIP stays where it is.',
-    remedy:
-      'Free space, mount that folder of the host into the container, or remove the file that the line names.',
+    remedy: 'Free space, mount the folder into the container, or remove the file that the line names.',
   },
   OUTPUT_NOT_WRITTEN: {
-    meaning:
-      'vipnat could not write the file of `--output`, or a file below `--directory`. The folder is read-only or full, or a file of other software has the name. The former file is unchanged.',
-    remedy: 'Free space, or name another file.',
+    meaning: 'vipnat could not write a file, and left the former one unchanged: the line says why.',
+    remedy: 'Free space, or name another file. vipnat replaces no file of other software.',
   },
   API_CREDENTIALS_INVALID: {
     meaning:
       "vipnat cannot use the kubeconfig or the pod's service account. It is not YAML, names no server, misses a file, or names a program to start. vipnat keeps the apiservers that it knows.",
-    remedy:
-      'Name another file with `--kubeconfig`, with a certificate or token in it. vipnat reads the file again at each attempt.',
+    remedy: 'Give `--kubeconfig` a file with a certificate or token. vipnat reads it at each attempt.',
   },
   API_UNREACHABLE: {
-    meaning:
-      "No apiserver answers the agent's requests for default/kubernetes. vipnat keeps the apiservers that it knows.",
+    meaning: 'No apiserver answers the requests of vipnat. The agent keeps the apiservers that it knows.',
     remedy: 'Check the apiservers: `vipnat status` shows their state.',
   },
   API_UNTRUSTED: {
-    meaning:
-      "The server's certificate is not from the CA of the credentials, or not for the server's name. vipnat sent no credentials.",
-    remedy:
-      'Use the kubeconfig of this cluster. Or set `tls-server-name` in it to a name that the certificate has.',
+    meaning: "The server's certificate is not from the credentials' CA, or not for the server's name.",
+    remedy: "Use this cluster's kubeconfig, or set its `tls-server-name` to a name in the certificate.",
   },
   API_FORBIDDEN: {
-    meaning:
-      'The API does not accept these credentials (401), or they lack a right to list, watch or write events (403). vipnat keeps the apiservers that it knows.',
-    remedy:
-      '401: renew the credentials. 403: bind the role in [configuration.md](configuration.md#what-the-credentials-need).',
+    meaning: 'The API does not accept these credentials (401), or they lack a right (403).',
+    remedy: '401: renew the credentials. 403: bind the role in docs/reference.md.',
   },
   API_ANSWER_UNEXPECTED: {
-    meaning:
-      'The API answered with an error, or with something other than a list or an event. vipnat keeps the apiservers that it knows.',
-    remedy:
-      'For a status of 500 or more, check that apiserver and etcd. Otherwise find out which program listens at that address.',
+    meaning: 'The API answered with an error, or with something other than an object.',
+    remedy: 'For 500 or more, check that apiserver and etcd. Otherwise find what listens there.',
   },
   NODE_NOT_FOUND: {
     meaning: 'No node of this name has a balancer, may hold a seat, or is drained. vipnat changed nothing.',
     remedy: 'Give the name as `kubectl get nodes` has it. `vipnat seats` lists the seats and their nodes.',
   },
   SEATS_NOT_MOVED: {
-    meaning:
-      'A node still holds the seats that `vipnat seats` asked it to give up. A drain stays, and the seats move as soon as they can.',
+    meaning: 'A node still holds seats that it has to give up. A drain stays, and the seats move later.',
     remedy: 'Check that a controller and the balancers run: `vipnat seats` shows which nodes say nothing.',
   },
   SERVICE_NOT_FOUND: {
-    meaning:
-      'There is no Service of this name. Or vipnat does not serve the Service, because it has another type or class.',
+    meaning: 'There is no Service of this name, or it has a type or class that vipnat does not serve.',
     remedy: 'Give NAMESPACE/NAME. `vipnat services` lists the Services of vipnat.',
   },
   DEVICE_SETTINGS_INVALID: {
     ...misuse,
-    meaning:
-      'The description of a device, its credentials, or a wanted balancer is wrong. vipnat asked no device. See [drivers.md](drivers.md#describe-a-device).',
-    remedy: 'Correct the value that the line names.',
+    meaning: 'The description of a device, its credentials, or a wanted balancer is wrong.',
+    remedy: 'Correct the value that the line names. docs/drivers.md has the fields.',
   },
   DRIVER_NOT_LOADED: {
     ...misuse,
-    meaning:
-      'vipnat has no driver with the name, or cannot load the module of `--driver`. Or the module exports no `createDriver`.',
-    remedy: 'Name a driver of vipnat, or a module as [drivers.md](drivers.md) describes it.',
+    meaning: 'vipnat has no driver with the name, or cannot load the module of `--driver`.',
+    remedy: 'Name a driver of vipnat, or a module that exports `createDriver`: see docs/drivers.md.',
   },
   DEVICE_FAILED: {
-    meaning:
-      'A device did not answer as expected. No unit answers, no unit is active, the credentials are wrong, or the driver has a bug.',
+    meaning: 'A device did not answer as expected: the line says which unit, and why.',
     remedy: 'Do what the line says. `vipnat device state` prints what each unit reports.',
   },
   DEVICE_IN_USE: {
-    meaning:
-      'The device already has balancers of the conformance suite. Another run uses the device, or an earlier run could not remove its balancers.',
+    meaning: 'The device has balancers of the conformance suite, of another run or an earlier one.',
     remedy: 'If no other run uses the device, add `--remove-leftovers`.',
   },
   LISTEN_FAILED: {
     meaning:
-      'The agent cannot serve HTTP at the address of `--listen`, or the controller at `--webhook-port`. Another program has the port, or this host does not have the address, such as a VIP on another host. Everything else works, and the agent tries again.',
-    remedy:
-      "Find the program that has the port (`ss -ltnp`), or name another address with `--listen`. Until then, a pod's probes fail.",
+      "A program of vipnat cannot serve HTTP at its address. Another program has the port, or this host does not have the address. Everything else works, and vipnat tries again. Until then, a pod's probes fail.",
+    remedy: 'Find the program that has the port (`ss -ltnp`), or give `--listen` another address.',
   },
   AGENT_ALREADY_RUNNING: {
     ...permanent,
     meaning:
       'An agent already runs in this network namespace. `run --once` ends, and `cleanup` leaves its rules. `run` waits: it logs this code once, writes nothing, and takes over when the other agent ends.',
-    remedy:
-      'Stop the agent that the line names. To change how the agent runs: [operate.md](operate.md#change-how-the-agent-is-run).',
+    remedy: 'Stop the agent that the line names. To change its install method, see docs/operate.md.',
   },
   BALANCER_ALREADY_RUNNING: {
     ...permanent,
@@ -208,7 +182,7 @@ const errorCatalogue = {
   },
 } as const satisfies Record<string, ErrorDescription>;
 
-/** A stable name for one kind of failure; each has a row in docs/errors.md. */
+/** A stable name for one kind of failure. */
 export type ErrorCode = keyof typeof errorCatalogue;
 
 /** All codes, in the order of the catalogue. */

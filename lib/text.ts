@@ -106,7 +106,7 @@ export interface Sourced<T> {
 }
 
 /**
- * The exit statuses of all commands, in one table: docs/errors.md has a row for each, and a test compares the two.
+ * The exit statuses of all commands, in one table: docs/reference.md has a row for each, and a test compares the two.
  * A diagnostic that found something has another status than one that could not check. A signal ends a command with 128 and its number.
  */
 export const exitStatuses = {
@@ -129,6 +129,28 @@ declare const VIPNAT_VERSION: string | undefined;
 
 /** The version of this build, as package.json has it; `from source` where no build was made. */
 export const version = typeof VIPNAT_VERSION === 'undefined' ? 'from source' : VIPNAT_VERSION;
+
+/** A given text as it is safe to print: as it is when it is a plain word, else quoted, escaped and cut short. */
+export function quoteText(text: string): string {
+  // The longest address with brackets and port has 47 characters; nobody needs a whole pasted file back.
+  const short = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return /^[\x21-\x7e\u2026]+$/.test(short) ? short : JSON.stringify(short);
+}
+
+/**
+ * Lines of at most so many characters, broken at blanks; a longer word has a line of its own. Null breaks nothing. A
+ * no-break space is printed as a blank.
+ */
+export function wrap(text: string, width: number | null): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + word.length < (width ?? Infinity))
+      lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines.map((line) => line.replaceAll('\u00a0', ' '));
+}
 
 /**
  * The candidate that a mistyped word most likely meant, or null when none is near. Case and `-`, `_` count

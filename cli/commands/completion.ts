@@ -1,8 +1,8 @@
-import { definePlainCommand } from '../command.ts';
-import { shells, formatCompletion } from '../completion.ts';
+import { definePlainCommand, readChoice } from '../command.ts';
+import { shells, formatCompletion, type Shell } from '../completion.ts';
 import { exitStatuses } from '../../lib/text.ts';
 
-/** `vipnat completion`: the script by which a shell completes vipnat. Throws CONFIG_INVALID for another shell. */
+/** `vipnat completion`: the script by which a shell completes vipnat. Another shell is refused. */
 export const completion = definePlainCommand({
   usage: 'bash|zsh|fish',
   help: `
@@ -14,13 +14,19 @@ The first line is for bash, and for zsh after compinit. docs/install.md says whe
 to put the script for every new shell. The script itself never runs vipnat.
 Exit status: 0 printed, 78 no such shell.`,
   flags: {},
-  argument: {
-    name: 'shell',
-    missing: `completion needs the shell: ${shells.join(', ')}. Example: vipnat completion bash`,
+  words: {
     choices: shells,
+    read: ([shell], { report }) => ({ shell: readShell(shell, report) }),
   },
-  run: async ({ words: [shell = ''], table, stdout }) => {
+  run: async ({ options: { shell }, table, stdout }) => {
     stdout(await formatCompletion(shell, table));
     return exitStatuses.done;
   },
 });
+
+function readShell(word: string | undefined, report: (problem: string) => void): Shell {
+  const reading = { flag: 'vipnat completion', all: {}, words: [], report };
+  if (word !== undefined) return readChoice(word, shells, 'bash', reading) ?? 'bash';
+  report(`completion needs the shell: ${shells.join(', ')}. Example: vipnat completion bash`);
+  return 'bash';
+}

@@ -32,10 +32,9 @@ import {
 import { type DeviceContext, deviceActions, deviceFlags, deviceWords, readWanted } from '../device/files.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { constants } from 'node:os';
-import { exitStatuses, suggest, formatDocument } from '../../lib/text.ts';
+import { exitStatuses, suggest, formatDocument, quoteText } from '../../lib/text.ts';
 import { type Check, describeChange, describeError } from '../../devices/conformance/bench.ts';
 import { listChecks } from '../../devices/conformance/steady-checks.ts';
-import { quoteText } from '../../config/options.ts';
 import { VipnatError } from '../../lib/errors.ts';
 import { definePlainCommand } from '../command.ts';
 

@@ -11,11 +11,10 @@ import {
 import { hostname } from 'node:os';
 import { readInterfaces } from '../../lib/kernel/host.ts';
 import { dirname } from 'node:path';
-import { exitStatuses, formatDocument } from '../../lib/text.ts';
+import { exitStatuses, formatDocument, quoteText } from '../../lib/text.ts';
 import { refuseForeignFile, replaceFile, notWritten } from '../../lib/files.ts';
 import { parseAddress } from '../../lib/net.ts';
 import { VipnatError } from '../../lib/errors.ts';
-import { quoteText } from '../../config/options.ts';
 import { computeVrid } from '../../lib/keepalived/read.ts';
 
 /** `vipnat keepalived`. */
@@ -73,9 +72,14 @@ Examples:
 
 Exit status: 0 printed, 78 not an address, or an address without a virtual_router_id.`,
   flags: { json },
-  argument: { name: 'vip', missing: 'vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50' },
-  run: ({ options, words: [text = ''], stdout }) => {
-    stdout(format(text, options.json));
+  words: {
+    read: ([address], { report }) => {
+      if (address === undefined) report('vrid needs the virtual IP. Example: vipnat vrid 10.0.0.50');
+      return { address: address ?? '' };
+    },
+  },
+  run: ({ options: { address, json: isJson }, stdout }) => {
+    stdout(format(address, isJson));
     return Promise.resolve(exitStatuses.done);
   },
 });

@@ -6,8 +6,8 @@ import {
   ownImages,
 } from '../manifest/request.ts';
 import { type Words, defineCommand, type CommandContext, manifestKinds } from '../command.ts';
-import { type OptionName, optionNames, quoteText } from '../../config/options.ts';
-import { findNearest, exitStatuses } from '../../lib/text.ts';
+import { type OptionName, optionNames } from '../../config/options.ts';
+import { findNearest, exitStatuses, quoteText } from '../../lib/text.ts';
 
 /** The first word is the kind. */
 const words: Words<{ readonly kind: ManifestKind }> = {

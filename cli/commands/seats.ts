@@ -19,7 +19,7 @@ import {
   describeNoAnswer,
 } from '../output.ts';
 import { formatDrained } from '../../lib/api/node.ts';
-import { formatDocument, findNearest, exitStatuses } from '../../lib/text.ts';
+import { formatDocument, findNearest, exitStatuses, quoteText } from '../../lib/text.ts';
 import {
   json,
   color,
@@ -32,7 +32,7 @@ import {
   servicesNamespace,
 } from '../command.ts';
 import { safeParse } from 'zod/mini';
-import { nodeName, quoteText } from '../../config/options.ts';
+import { nodeName } from '../../config/options.ts';
 import { findClusterRoute, findSystemNamespace } from '../services/read.ts';
 import { systemClock } from '../../lib/clock.ts';
 

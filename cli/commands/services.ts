@@ -1,5 +1,5 @@
 import type { ServicesView, ServiceView, ClusterView } from '../services/view.ts';
-import { formatDocument } from '../../lib/text.ts';
+import { formatDocument, quoteText } from '../../lib/text.ts';
 import type { ServiceDetails, ServicesApi } from '../services/read.ts';
 import { listNodes, isInTrouble } from '../services/read-view.ts';
 import {
@@ -17,7 +17,6 @@ import {
   checkNamespace,
 } from '../command.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
-import { quoteText } from '../../config/options.ts';
 import { systemClock } from '../../lib/clock.ts';
 import { formatErrorLine, printScreens } from '../output.ts';
 import type { VipnatError } from '../../lib/errors.ts';

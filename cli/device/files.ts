@@ -11,8 +11,8 @@ import {
   type Words,
   type WordsReading,
 } from '../command.ts';
-import { splitList, quoteText, nameFlag } from '../../config/options.ts';
-import { findNearest } from '../../lib/text.ts';
+import { splitList, nameFlag } from '../../config/options.ts';
+import { findNearest, quoteText } from '../../lib/text.ts';
 import { type DeviceSettings, isClusterName, type Balancer, readAddresses } from '../../devices/driver.ts';
 import { type Environment, credentialsVariables } from '../../config/load.ts';
 import { stat } from 'node:fs/promises';

@@ -16,7 +16,7 @@ import type { planSeats } from '../../balancer/main.ts';
 
 /** One thing that is looked at. */
 export interface Check {
-  /** How bad its findings can be. docs/doctor.md has a row for each check with these and the meaning. */
+  /** How bad its findings can be. */
   readonly levels: readonly [Level, ...Level[]];
   /** When there is a finding, in a sentence or two of Markdown. */
   readonly meaning: string;

@@ -1,13 +1,13 @@
 import type { HostProcess } from '../../lib/kernel/host.ts';
 import { locateServingFile, listTmpfilesLines } from '../../lib/keepalived/write.ts';
-import { quoteWords } from '../../lib/text.ts';
+import { quoteWords, quoteText } from '../../lib/text.ts';
 import { findWire, keepalivedName, listInstanceNames } from '../../lib/keepalived/read.ts';
 import { dirname } from 'node:path';
 import { formatEndpoint, type Endpoint, type Family, families } from '../../lib/net.ts';
 import { type Ruleset, type Table, splitRule, parseRule } from '../../lib/iptables/rules.ts';
 import type { HostFacts, NotChecked } from './facts.ts';
 import { formatRunOnce, formatRemoveOnly, listUnnamedVips } from '../findings.ts';
-import { isBalanced, quoteText } from '../../config/options.ts';
+import { isBalanced } from '../../config/options.ts';
 
 /**
  * What is to be done to a keepalived.conf that somebody wrote.

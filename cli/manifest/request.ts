@@ -1,6 +1,5 @@
 import {
   type Config,
-  quoteText,
   nameFlag,
   describeOption,
   listenAddress,
@@ -8,6 +7,7 @@ import {
   wholeNumber,
   usualRunFolder,
 } from '../../config/options.ts';
+import { quoteText } from '../../lib/text.ts';
 import { isGateType, webhookPort, injectionMethods } from '../../lib/api/endpoints.ts';
 import { isDeviceName, parseDriverModule } from '../../lib/api/device.ts';
 import { parseRange, type Endpoint, formatEndpoint } from '../../lib/net.ts';

@@ -1,8 +1,8 @@
-import { type Config, quoteText } from '../../config/options.ts';
+import { type Config } from '../../config/options.ts';
 import { type ApiRoute, findRoute } from '../../lib/kubernetes/route.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
 import { statSync } from 'node:fs';
-import { suggest } from '../../lib/text.ts';
+import { suggest, quoteText } from '../../lib/text.ts';
 import type { ServiceObjects, ServicesView, ServiceView } from './view.ts';
 import { type NamespacedName, name, objectVersion, type Resource } from '../../lib/kubernetes/client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/list-watch.ts';

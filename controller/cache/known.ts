@@ -305,7 +305,7 @@ export interface DeviceBalancer {
   readonly isTakenOver: boolean;
 }
 
-/** For a condition. Reasons are published: docs/services-reference.md. */
+/** For a condition. Reasons are published: cli/reference.ts. */
 export interface DeviceProblem {
   readonly reason:
     /** The device does not answer, or it did not work: it is tried again. */

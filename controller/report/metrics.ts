@@ -32,7 +32,7 @@ const [gauge, counter] = [toMetric<ControllerState>('gauge'), toMetric<Controlle
 /** Each is a series. */
 const maxNamed = 100;
 
-/** What the controller's metrics are, and how each is read; docs/metrics.md has a row for each. */
+/** What the controller's metrics are, and how each is read. */
 export const controllerMetrics = {
   vipnat_controller_leading: gauge(
     'Whether this controller leads: only the leader writes',
@@ -44,7 +44,7 @@ export const controllerMetrics = {
     'kind',
   ),
   vipnat_controller_admissions_total: counter(
-    'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many); absent without a webhook, like the next three',
+    'Answers of the webhook: patched, unchanged, or failed (unreadable, or too many). Absent without a webhook, like the next three',
     ({ webhook }) => [...(webhook?.answers ?? [])].map(([result, count]) => [count, result]),
     'result',
   ),
@@ -142,7 +142,7 @@ export const controllerMetrics = {
     'unit',
   ),
   vipnat_controller_device_foreign_changes: gauge(
-    'Number of changes of other users that wait on a device, 10 at most: vipnat changes nothing there until then',
+    'Number of changes of other users that wait on a device, 10 at most. vipnat changes nothing there until then',
     ofDevices(({ foreignChanges }) => foreignChanges.length),
     'device',
   ),

@@ -106,7 +106,7 @@ export function createPodHeartbeat(
 export interface LogFields {
   /** What a tool printed or was given, of several lines: the pretty format prints it below the sentence. */
   readonly details?: string;
-  /** Which error of docs/errors.md it is: the pretty format prints it before the sentence. */
+  /** Which error it is: the pretty format prints it before the sentence. */
   readonly code?: string;
   readonly [name: string]: string | number | boolean | null | readonly string[] | undefined;
 }

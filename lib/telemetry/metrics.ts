@@ -160,7 +160,7 @@ export async function createStateMeter<State>(
 interface MetricDefinition {
   readonly type: 'gauge' | 'counter' | 'histogram';
   readonly labels: readonly string[];
-  /** One sentence without its full stop: the HELP line, and the meaning in docs/metrics.md. */
+  /** One sentence without its full stop: the HELP line, and the meaning in docs/reference.md. */
   readonly help: string;
 }
 
@@ -188,7 +188,7 @@ export const counted = {
     "Repairs that the agent postponed, because another program keeps undoing vipnat's rules",
   ),
   vipnat_failures_total: counter(
-    'Failed syncs and writes, and other failures when they begin, by the code of docs/errors.md',
+    'Failed syncs and writes, and other failures when they begin, by the code of the error',
     'code',
   ),
   vipnat_mode_changes_total: counter("Changes of a VIP's balancing mode", 'vip'),

@@ -5,7 +5,6 @@ import { resolve, join } from 'node:path';
 import { parse } from 'yaml';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { test, expect, describe } from '@jest/globals';
-import { readTable, readSection, unquote } from '../support/documents/table.ts';
 import { makeFolder } from '../support/network/own-folder.ts';
 import { runPromtool, describeWithPromtool } from '../support/documents/promtool.ts';
 import { recordPages } from './metric-pages.ts';
@@ -29,14 +28,6 @@ const metrics: typeof agentMetrics = {
 const file = resolve('manifests/alerts.yaml');
 const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Alert[] }[] };
 const alerts = groups.flatMap(({ rules }) => rules);
-
-test('docs/metrics.md has a row for every alert, with its severity, in the order of the file', () => {
-  const rows = readTable(readSection('docs/metrics.md', 'Every alert')).map(([name = '', severity]) => [
-    unquote(name),
-    severity,
-  ]);
-  expect(rows).toEqual(alerts.map(({ alert, labels }) => [alert, labels.severity]));
-});
 
 /**
  * Series of a case, their values a minute apart as promtool reads them (`1x20` is a 1 and 20 more of it), and after how many minutes

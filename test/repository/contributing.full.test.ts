@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -108,6 +108,8 @@ function copyCheckout(left: ReadonlySet<string>): string {
     mkdirSync(dirname(join(folder, file)), { recursive: true });
     writeFileSync(join(folder, file), edit(file, change));
   }
+  const tables = ['--disable-warning=ExperimentalWarning', 'test/support/documents/write-tables.ts'];
+  execFileSync(process.execPath, tables, { cwd: folder });
   return folder;
 }
 

@@ -69,7 +69,6 @@ describe('every command in a document', () => {
       'scripts/lab exec m1 scripts/vipnat plan --vip 10.0.0.300 --format nft > file',
       'true && vipnat plan --mode derict --vip 10.0.0.50',
       'vipnat manifest daemonset|statik-pod --vip VIP',
-      'vipnat vrid',
       'vipnat plan --vip \\\n  10.0.0.50 --proxy-mode iptables',
     ];
     const found = await findCommandProblems([{ text: lines.join('\n'), language: '' }]);
@@ -79,7 +78,6 @@ describe('every command in a document', () => {
       expect.stringContaining('10.0.0.300'),
       expect.stringContaining('derict'),
       expect.stringContaining('statik-pod'),
-      expect.stringContaining('vrid needs the virtual IP'),
     ]);
     const printed = { text: '$ vipnat check --vip 10.0.0.50\nvipnat rnu repairs it', language: '' };
     expect(await findCommandProblems([printed])).toEqual([]);

@@ -21,29 +21,6 @@ const documented = {
 
 const names = Object.keys(documented);
 
-describe('docs/metrics.md', () => {
-  const text = readFileSync('docs/metrics.md', 'utf8');
-  const rows = [...text.matchAll(/^\| `((?:vipnat|process)_[a-z_]+)` *\| (\w+) *\| ([^|]*)\| ([^|]*)\|/gm)];
-
-  test('has a row for every metric with its type, labels and meaning, in the order of the catalogue, and no other', () => {
-    expect(
-      rows.map(([, name, type, labels = '', meaning = '']) => ({
-        name,
-        type,
-        labels: [...labels.matchAll(/`([^`]+)`/g)].map(([, label]) => label),
-        help: meaning.trim(),
-      })),
-    ).toEqual(
-      Object.entries(documented).map(([name, { type, labels, help }]) => ({
-        name,
-        type,
-        labels,
-        help: `${help}.`,
-      })),
-    );
-  });
-});
-
 interface Panel {
   readonly id: number;
   readonly type: string;

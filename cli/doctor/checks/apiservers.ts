@@ -51,8 +51,7 @@ export const apiserverChecks: Checks = {
   },
   'apiserver-down': {
     levels: ['warn', 'fail'],
-    meaning:
-      'An apiserver is dead, suspected, or draining without `vipnat drain`. If all are, the API is down: one failure.',
+    meaning: 'An apiserver is dead, suspected, or draining without `vipnat drain`. All: a failure.',
     find: byReading(({ health: view }, facts) => {
       const words = [...view.values()].map(describeDown);
       if (words.length > 0 && !words.includes(null))

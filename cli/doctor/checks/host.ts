@@ -14,7 +14,8 @@ import { listFamilies, converge, install } from '../remedies.ts';
 import { forwardingSwitch, nameReversePathFilter } from '../../../lib/kernel/forwarding.ts';
 import type { HostReading } from '../../../agent/main.ts';
 import { type Family, isInSubnet } from '../../../lib/net.ts';
-import { isBalanced, quoteText } from '../../../config/options.ts';
+import { isBalanced } from '../../../config/options.ts';
+import { quoteText } from '../../../lib/text.ts';
 import { dropsForwarded } from '../../../lib/iptables/diff.ts';
 import {
   findForeignDrops,
@@ -47,8 +48,7 @@ export const forwardingChecks: Checks = {
   },
   'forward-dropped': {
     levels: ['fail'],
-    meaning:
-      "iptables drops forwarded packets, and vipnat's rule that accepts balanced connections is missing.",
+    meaning: "iptables drops forwarded packets, and vipnat's rule that accepts them is missing.",
     /** vipnat's own rule lets it pass: only where that rule is missing anything is lost. */
     find: byReading((assessed, facts) =>
       checkEach(listFamilies(facts.config.vips), noVip, (family) => {
@@ -74,8 +74,7 @@ export const forwardingChecks: Checks = {
   },
   'forward-dropped-elsewhere': {
     levels: ['fail'],
-    meaning:
-      'A chain of other software in nftables drops forwarded packets. No rule of vipnat can overrule it.',
+    meaning: 'A foreign chain in nftables drops forwarded packets. No rule of vipnat can overrule it.',
     find: ({ config, assessment, forwardChains }) =>
       given([assessment, forwardChains], (assessed, chains) => {
         const dropping = chains.filter(({ isDropping }) => isDropping);
@@ -118,8 +117,7 @@ export const forwardingChecks: Checks = {
   },
   'packets-not-tracked': {
     levels: ['warn', 'fail'],
-    meaning:
-      'A foreign rule keeps packets of balanced connections from being tracked (`NOTRACK`, `notrack`). If it may, and does not surely, it is a warning.',
+    meaning: 'A foreign rule (`NOTRACK`, `notrack`) keeps balanced connections from being tracked, or may.',
     find: ({ assessment, earlyRules }) =>
       given([assessment, earlyRules], (assessed, rules) =>
         checkEach(rules, { notHere: 'no rule comes before connection tracking' }, (one) =>
@@ -130,7 +128,7 @@ export const forwardingChecks: Checks = {
   'dropped-by-rule': {
     levels: ['fail'],
     meaning:
-      "A foreign rule or policy (iptables' mangle, or some INPUT) drops all connections to the VIP or to an apiserver. No rule of vipnat can overrule it.",
+      "A foreign rule or policy (iptables' mangle, or some INPUT) drops connections to the VIP or an apiserver. No rule of vipnat can overrule it.",
     find: ({ assessment, inputRules }) =>
       given([assessment, inputRules], (assessed, rules) =>
         checkEach(
@@ -194,8 +192,7 @@ export const toolChecks: Checks = {
   },
   'inotifywait-missing': {
     levels: ['warn'],
-    meaning:
-      '`inotifywait` is not in `PATH`, and this host uses iptables-legacy. The agent detects changes late.',
+    meaning: '`inotifywait` is missing, and this host uses iptables-legacy: the agent detects changes late.',
     /** Changes of legacy tables are noticed by their lock; nft counts its own changes. */
     find: byReading(({ observation }, { tools }) => {
       if (observation.dialect.value !== 'legacy') return { notHere: 'legacy tables are not used' };
@@ -223,15 +220,14 @@ export const toolChecks: Checks = {
   },
   'rules-unread': {
     levels: ['warn'],
-    meaning:
-      'vipnat could not read some rules that it does not need, or their ports. The finding names them, with the reason and the effect.',
+    meaning: 'vipnat could not read some rules that it does not need. The finding says with what effect.',
     /** What nothing depends on: vipnat works without it. */
     find: byReading(({ observation }) =>
       checkHost([observation], ({ unread, rulesets }) => [
         ...describeUnread(unread).map(({ code, text }): Finding => ({
           title: `vipnat cannot read all rules [${code}]`,
           why: `${text} Everything else works.`,
-          remedy: [`# docs/errors.md says what to do about ${code}`],
+          remedy: [`# what to do: vipnat help ${code}`],
         })),
         ...rulesets
           .filter(({ hidesPorts }) => hidesPorts)
@@ -262,8 +258,7 @@ export const toolChecks: Checks = {
   },
   'conntrack-not-loose': {
     levels: ['warn'],
-    meaning:
-      '`nf_conntrack_tcp_loose` is 0. Connections without an entry in the connection table hang instead of being reset.',
+    meaning: '`nf_conntrack_tcp_loose` is 0: connections without an entry hang instead of being reset.',
     /** A connection whose entry was deleted is picked up in its middle only then, and so gets its reset. */
     find: ({ sysctls }) => {
       const loose = sysctls.get(sysctlNames.conntrackLoose);

@@ -75,8 +75,7 @@ export const keepalivedChecks: Checks = {
   },
   'keepalived-untracked': {
     levels: ['warn'],
-    meaning:
-      'keepalived does not follow the track file. The agent cannot report that this node cannot serve.',
+    meaning: 'keepalived does not follow the track file, so it does not learn that this node cannot serve.',
     find: ({ config, keepalived, processes }) =>
       given([processes, keepalived], (running, { path, text, files }) => {
         const file = locateServingFile(config.runDir);
@@ -99,8 +98,7 @@ export const keepalivedChecks: Checks = {
   },
   'vrid-clash': {
     levels: ['fail'],
-    meaning:
-      "Another host uses the VIP's `virtual_router_id` for other addresses. The finding names that host.",
+    meaning: "Another host, which the finding names, uses the VIP's `virtual_router_id` for other addresses.",
     /** An id belongs to one set of addresses on a link, per family (RFC 9568, section 5.2.3). A master may hold more addresses than asked about. */
     find: (facts) => {
       const { config, adverts, assessment, keepalived, processes } = facts;
@@ -284,8 +282,7 @@ function notFollowed(file: string): NotChecked {
 export const hostDrainedChecks: Checks = {
   'host-drained': {
     levels: ['warn'],
-    meaning:
-      'This host has been drained (`vipnat drain`) for more than a day. Or no other host took its VIP.',
+    meaning: 'This host has been drained for more than a day, or no other host took its VIP.',
     find: ({ drain, now }) =>
       given([drain], (drained) => {
         if (drained === null) return null;

@@ -256,8 +256,7 @@ function listPinners({ tables }: Ruleset): string[] {
 export const kubeconfigChecks: Checks = {
   'kubeconfig-at-vip': {
     levels: ['warn'],
-    meaning:
-      'The kubelet, controller manager or scheduler of this node connects to the VIP instead of its own apiserver.',
+    meaning: "The kubelet or another component connects to the VIP instead of this node's apiserver.",
     find: (facts) => findServers(facts, describeAtVip),
   },
   'kubeconfig-past-vip': {

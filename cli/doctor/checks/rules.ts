@@ -25,8 +25,7 @@ import { isOwnChain, type Ruleset, isOwnRule, splitRule, parseRule } from '../..
 import { type HostProcess, isReachedBy, type Listener } from '../../../lib/kernel/host.ts';
 import { type Endpoint, formatEndpoint } from '../../../lib/net.ts';
 import { toolName } from '../../../lib/kernel/port.ts';
-import { quoteText } from '../../../config/options.ts';
-import { quoteWords } from '../../../lib/text.ts';
+import { quoteWords, quoteText } from '../../../lib/text.ts';
 import { parseIpvs } from '../../../lib/kube-proxy/ipvs.ts';
 import { findLocalClientWarnings } from '../../findings.ts';
 

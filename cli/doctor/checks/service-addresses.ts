@@ -22,8 +22,7 @@ import { chooseDevice, listCurrentOwners, toDeviceFinalizer } from '../../../lib
 export const poolChecks: Checks = {
   'pool-off-network': {
     levels: ['warn'],
-    meaning:
-      'The API has a seat for this node that the node cannot hold, such as one outside of its networks.',
+    meaning: 'The API has a seat for this node that the node cannot hold: the finding says why.',
     /** By the same rules as the balancer's. */
     find: ({ services: { cluster } }) =>
       given([cluster], ({ plan, node }) =>
@@ -110,8 +109,7 @@ export const poolChecks: Checks = {
 export const seatChecks: Checks = {
   'seats-keepalived-not-running': {
     levels: ['fail'],
-    meaning:
-      'This node may hold addresses of Services, and the keepalived that would hold them does not run.',
+    meaning: 'The keepalived that holds addresses of Services on this node does not run.',
     find: (facts) =>
       given([facts.services.keepalived, facts.seatProcesses], ({ path }, running) => {
         const seats = readSeats(facts);
@@ -144,8 +142,7 @@ export const seatChecks: Checks = {
   },
   'seats-balancer-not-watched': {
     levels: ['warn'],
-    meaning:
-      'keepalived does not look whether the balancer runs. The balancer has a log line with the cause.',
+    meaning: "keepalived does not look whether the balancer runs. The balancer's log has the cause.",
     find: (facts) => {
       const { activity, runDir } = facts.services.host;
       if (readSeats(facts).length === 0) return noSeats;
@@ -163,8 +160,7 @@ export const seatChecks: Checks = {
   },
   'seat-vrid-clash': {
     levels: ['fail'],
-    meaning:
-      'Another host, or another keepalived of this host, uses the `virtual_router_id` of a seat for other addresses.',
+    meaning: "Another host or keepalived uses a seat's `virtual_router_id` for other addresses.",
     /** An id belongs to one set of addresses on a link (RFC 9568, section 5.2.3). Adverts of a seat name its anchor alone. */
     find: (facts) => {
       const { adverts, keepalived, services } = facts;
@@ -231,8 +227,7 @@ function describeClash({ name, vrid }: InstanceView, who: string): Finding {
 export const deviceChecks: Checks = {
   'device-not-ready': {
     levels: ['warn', 'fail'],
-    meaning:
-      'The condition `Ready` of a LoadBalancerDevice is not true. If it is true, but a unit or the Secret is away, it is a warning.',
+    meaning: 'A LoadBalancerDevice is not `Ready`. With only a unit or the Secret away: a warning.',
     find: of(({ devices }) => devices.filter(({ reason }) => reason !== secretMissing).flatMap(judgeDevice)),
   },
   'device-secret-missing': {

@@ -26,8 +26,7 @@ import { install } from '../remedies.ts';
 const balancerChecks: Checks = {
   'balancer-not-running': {
     levels: ['warn', 'fail'],
-    meaning:
-      'Services have tables or a configuration here, but no balancer runs. If the tables still count, it is a warning.',
+    meaning: 'Services have tables here, but no balancer runs. While the tables count, it is a warning.',
     find: ({ services: { host, cluster } }) => {
       const isExpected = 'value' in cluster && mayHold(cluster.value);
       if (host.unread !== null && !isUsed(host) && !isExpected) return { unknown: host.unread.message };
@@ -87,7 +86,7 @@ const balancerChecks: Checks = {
   },
   'node-never-answered': {
     levels: ['warn'],
-    meaning: 'A node does not answer the connects of the balancer of this node, and is in use all the same.',
+    meaning: "A node does not answer this node's balancer, and is in use all the same.",
     find: withActivity(({ unheard = [] }) =>
       checkHost(unheard, (place) => ({
         title: `node ${place} does not answer the balancer of this node, and is in use`,
@@ -147,7 +146,7 @@ const balancerChecks: Checks = {
             'If the balancer ends, no rules of kube-proxy take over.',
           remedy: [
             '# see whether Cilium serves the addresses: cilium-dbg service list (in a pod of Cilium, on this node)',
-            '# docs/doctor.md, services-beside-cilium, says what follows',
+            '# vipnat still decides which node has an address',
           ],
         };
       });
@@ -170,7 +169,6 @@ const balancerChecks: Checks = {
         remedy: [
           '# for all nodes: let the kernel track packets of pods',
           `# kubectl patch felixconfigurations.crd.projectcalico.org default --type merge -p '{"spec":{"bpfHostConntrackBypass":false}}'`,
-          '# docs/doctor.md, services-beside-calico-ebpf, says what follows',
         ],
       };
     },
@@ -246,8 +244,7 @@ const remedyOfController = [
 const webhookChecks: Checks = {
   'webhook-not-trusted': {
     levels: ['warn'],
-    meaning:
-      'API servers trust no certificate of the webhook that gives pods their gate, or it ends within two months.',
+    meaning: "API servers do not trust the webhook's certificate, or it ends within two months.",
     find: ({ services: { webhook } }) =>
       given([webhook], (facts) => {
         if (facts === null) return { notHere: 'the cluster has no webhook of vipnat' };

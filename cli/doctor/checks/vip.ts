@@ -38,8 +38,7 @@ export const virtualIpChecks: Checks = {
   },
   'vip-unfit': {
     levels: ['fail'],
-    meaning:
-      "The VIP is this host's own address, its gateway, or the address or broadcast address of its network.",
+    meaning: 'The VIP is an address of this host, its gateway, or an address that its network reserves.',
     find: ({ config, interfaces, gateways }) =>
       checkEach(config.vips, noVip, ({ address }) => {
         const why = explainUnfit(address, interfaces, gateways);
@@ -53,8 +52,7 @@ export const virtualIpChecks: Checks = {
   },
   'vip-off-network': {
     levels: ['warn'],
-    meaning:
-      'No interface of this host is in a network with the VIP, and keepalived has no instance with it.',
+    meaning: 'No interface here is in a network with the VIP, and keepalived has no instance with it.',
     /** Hosts without a network in common with it do not ask for it by ARP. Where keepalived's interface was configured, that is intended. */
     find: ({ config, interfaces, keepalived, flags }) => {
       const text = findValue(keepalived)?.text ?? '';

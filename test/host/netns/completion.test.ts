@@ -1,5 +1,5 @@
 import { commandNames } from '../../../cli/table.ts';
-import { manifestKinds } from '../../../cli/command.ts';
+import { helpTopics, manifestKinds } from '../../../cli/command.ts';
 import { vipnatCommand } from '../../support/host/vipnat.ts';
 import { runCommand } from '../../support/network/namespaces.ts';
 import { expect, describe, beforeAll, afterAll, test } from '@jest/globals';
@@ -37,7 +37,7 @@ async function print(args: readonly string[]): Promise<string> {
 }
 
 async function listFlags(topic: string): Promise<string[]> {
-  const help = await print(['help', ...topic.split(' ')]);
+  const help = await print([...topic.split(' '), '--help']);
   return [...help.matchAll(/^ {2}(?:-h, )?(--[a-z-]+)/gm)].map(([, flag]) => flag ?? '').toSorted();
 }
 
@@ -71,7 +71,8 @@ describe.each(isFull ? shells : shells.slice(0, 1))('%s, as it is on a terminal,
     const lines = ['', 'help ', 'manifest ', 'help manifest ', 'run --mode ', 'run --mode=', 'completion '];
     const listed = session.complete(lines).map((words) => words.filter((word) => !word.startsWith('-')));
     const modes = ['auto', 'service-chain', 'cluster-ip', 'direct'];
-    const expected = [commandNames, commandNames, manifestKinds, manifestKinds, modes, modes, shells];
+    const behindHelp = new Set([...commandNames, ...helpTopics]);
+    const expected = [commandNames, [...behindHelp], manifestKinds, manifestKinds, modes, modes, shells];
     expect(listed.map((words) => words.toSorted())).toEqual(expected.map((words) => words.toSorted()));
     const late = ['manifest daemonset stat', 'help status pl', 'status pl', 'completion bash zs'];
     expect(session.type(late.map((line) => `${line}\t`)).map(({ words }) => words)).toEqual(

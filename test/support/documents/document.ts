@@ -34,6 +34,8 @@ export function parseDocument(path: string, text: string): Document {
   const code: Code[] = [];
   void walkTokens(lexer(text), (token) => {
     if (token.type === 'heading') anchors.add(slugger.slug(readText(token)));
+    const [, id] = token.type === 'html' ? (/^<a id="([^"]+)">/.exec(token.raw) ?? []) : [];
+    if (id !== undefined) anchors.add(id);
     if (token.type === 'link' || token.type === 'image') links.push(String(token['href']));
     if (token.type === 'code')
       code.push({ text: String(token['text']), language: String(token['lang'] ?? '') });

@@ -1,53 +1,117 @@
+import { readFileSync } from 'node:fs';
+import { parse } from 'yaml';
 import { fillSection } from './sections.ts';
-import { topics } from '../../../cli/doctor/examine.ts';
+import { type Entry, topicToList } from '../../../cli/commands/help.ts';
+import { helpTopics, loadCommands } from '../../../cli/command.ts';
+import { table as commands } from '../../../cli/table.ts';
 import { listChecks } from '../../../devices/conformance/steady-checks.ts';
-import { errorCodes, describeError } from '../../../lib/errors.ts';
 import { definitions } from '../../../lib/api/crds.ts';
 import { listTried, suiteNames, suites } from '../suites/suites.ts';
 
-/** A table of a document that is written from one of the program's catalogues. */
-interface GeneratedTable {
+/** A part of a document that is written from one of the program's catalogues. */
+interface GeneratedSection {
   /** The section of the document that it fills, see fillSection. */
   readonly name: string;
+  /** In Markdown. */
+  readonly text: string;
+}
+
+/** A table, with cells in Markdown. */
+interface GeneratedTable extends Pick<GeneratedSection, 'name'> {
   readonly heads: readonly string[];
-  /** Cells in Markdown. */
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Each document to its tables. `scripts/tables` writes them; a test compares. */
-export const pathToTables: ReadonlyMap<string, readonly GeneratedTable[]> = new Map([
-  ['docs/doctor.md', [listFindings()]],
-  ['docs/drivers.md', [listConformance()]],
-  ['docs/errors.md', [listErrors()]],
-  ['docs/services-reference.md', ['AddressPool', 'VirtualIP', 'LoadBalancerDevice'].map(listFields)],
-  ['docs/testing.md', [listSuites()]],
+/** The tables of fields of objects, by their kinds. */
+export const fieldTables = ['AddressPool', 'VirtualIP', 'LoadBalancerDevice'].map(listFields);
+
+/** Each document to its parts. `scripts/tables` writes them; a test compares. */
+export const pathToSections: ReadonlyMap<string, readonly GeneratedSection[]> = new Map([
+  ['docs/drivers.md', [formatTable(listConformance())]],
+  ['docs/reference.md', await listReference()],
+  ['docs/services-reference.md', fieldTables.map(formatTable)],
+  ['docs/testing.md', [formatTable(listSuites())]],
 ]);
 
 /**
- * A document's text with its tables as they have to be.
+ * A document's text with its parts as they have to be.
  * @throws Error when the text has no section for one.
  */
-export function fillTables(text: string, tables: readonly GeneratedTable[]): string {
-  return tables.reduce((filled, table) => fillSection(filled, table.name, formatTable(table)), text);
+export function fillSections(text: string, sections: readonly GeneratedSection[]): string {
+  return sections.reduce((filled, section) => fillSection(filled, section.name, section.text), text);
+}
+
+/** What `vipnat help` lists, the commands, and the alerts. Of several entries with a name, links lead to the first. */
+async function listReference(): Promise<GeneratedSection[]> {
+  const lists = await Promise.all(
+    helpTopics.map(async (name) => ({ name, entries: await topicToList[name]() })),
+  );
+  const all = [
+    { name: 'commands', entries: await listCommands() },
+    ...lists,
+    { name: 'alerts', entries: listAlerts() },
+  ];
+  const anchors = new Set<string>();
+  return all.map(({ name, entries }) => {
+    // Of these, what programs see is the condition, and it is the heading of a part.
+    const groups = name === 'reasons' ? Map.groupBy(entries, ({ kind }) => kind) : new Map([['', entries]]);
+    const parts = [...groups].map(([heading, members]) => {
+      const items = members.map((entry) =>
+        formatEntry(heading === '' ? entry : { ...entry, kind: '' }, anchors),
+      );
+      return `${heading === '' ? '' : `**${heading}:**\n\n`}${items.join('')}`;
+    });
+    return { name, text: parts.join('\n') };
+  });
+}
+
+function formatEntry({ name, kind, texts }: Entry, anchors: Set<string>): string {
+  const anchor = name
+    .toLowerCase()
+    .replace(/^--(\S*).*/, '$1')
+    .replace(' ', '-');
+  const mark = anchors.has(anchor) ? '' : `<a id="${anchor}"></a>`;
+  anchors.add(anchor);
+  return `- ${mark}**\`${name}\`**: ${texts.join(' ')}${kind === '' ? '' : ` _${kind}_`}\n`;
+}
+
+async function listCommands(): Promise<Entry[]> {
+  return (await loadCommands(commands)).map(({ row, command }) => {
+    const [statuses = ''] = /Exit status: [^]*$/.exec(command.help) ?? [];
+    const texts = [`${row.summary}.`, statuses.replaceAll('\n', ' ')];
+    return { name: `vipnat ${row.name}`, kind: '', texts };
+  });
+}
+
+/** The labels in a summary say what differs from alert to alert. */
+function listAlerts(): Entry[] {
+  const { groups } = parse(readFileSync('manifests/alerts.yaml', 'utf8')) as { groups: { rules: Alert[] }[] };
+  return groups
+    .flatMap(({ rules }) => rules)
+    .map(({ alert, labels, annotations: { summary } }) => ({
+      name: alert,
+      kind: labels.severity,
+      texts: [
+        `${summary.replaceAll(/{{ \$(?:labels\.)?(\w+) }}/g, (_, label: string) => label.toUpperCase())}.`,
+      ],
+    }));
+}
+
+interface Alert {
+  readonly alert: string;
+  readonly labels: { readonly severity: string };
+  readonly annotations: { readonly summary: string };
 }
 
 /** As prettier lays it out. */
-function formatTable({ heads, rows }: GeneratedTable): string {
+function formatTable({ name, heads, rows }: GeneratedTable): GeneratedSection {
   const widths = heads.map((_, column) =>
     Math.max(...[heads, ...rows].map((row) => row[column]?.length ?? 0)),
   );
   const format = (row: readonly string[]) =>
     `| ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |\n`;
-  return [heads, widths.map((width) => '-'.repeat(width)), ...rows].map(format).join('');
-}
-
-function listFindings(): GeneratedTable {
-  const checks = Object.values(topics).flatMap((one) => Object.entries(one));
-  return {
-    name: 'findings',
-    heads: ['Code', 'Level', 'Meaning'],
-    rows: checks.map(([code, { levels, meaning }]) => [`\`${code}\``, levels.join(', '), meaning]),
-  };
+  const lines = [heads, widths.map((width) => '-'.repeat(width)), ...rows].map(format);
+  return { name, text: lines.join('') };
 }
 
 function listConformance(): GeneratedTable {
@@ -59,17 +123,6 @@ function listConformance(): GeneratedTable {
       title,
       needs.map((need) => `\`${need}\``).join(', '),
     ]),
-  };
-}
-
-function listErrors(): GeneratedTable {
-  return {
-    name: 'errors',
-    heads: ['Code', 'Meaning', 'What to do', 'Exit status', 'Retry'],
-    rows: errorCodes.map((code) => {
-      const { meaning, remedy, exit, retry } = describeError(code);
-      return [`\`${code}\``, meaning, remedy, String(exit), retry ? 'yes' : 'no'];
-    }),
   };
 }
 

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { fillTables, pathToTables } from './generated-tables.ts';
+import { fillSections, pathToSections } from './generated-tables.ts';
 
-for (const [path, tables] of pathToTables)
-  writeFileSync(path, fillTables(readFileSync(path, 'utf8'), tables));
+for (const [path, sections] of pathToSections)
+  writeFileSync(path, fillSections(readFileSync(path, 'utf8'), sections));

@@ -2,6 +2,7 @@ import { CompletingShell } from '../../support/terminal/completing-shell.ts';
 import { beforeAll, afterAll, test, expect } from '@jest/globals';
 import { formatCompletion } from '../../../cli/completion.ts';
 import { table } from '../../../cli/table.ts';
+import { checkCall } from '../../support/documents/call.ts';
 
 let bash: CompletingShell;
 beforeAll(async () => {
@@ -14,6 +15,7 @@ afterAll(() => {
 // bash is on every machine; zsh and fish, and all that can be completed: test/host/netns/completion.test.ts.
 test.each([
   ['sta\t', '<status>'],
+  ['help rea\t', '<help><reasons>'],
   ['run --proxy-mode=ipt\t', '<run><--proxy-mode=iptables>'],
   ['manifest daem\t --image x', '<manifest><daemonset><--image><x>'],
   ['manifest systemd --im\t', '<manifest><systemd><--im>'],
@@ -24,7 +26,7 @@ test.each([
 });
 
 test('a shell that is none is refused', async () => {
-  await expect(formatCompletion('tcsh', table)).rejects.toThrow(
-    'tcsh is none of bash, zsh, fish. Example: vipnat completion bash',
-  );
+  expect((await checkCall(['completion', 'tcsh'])).problems).toEqual([
+    'vipnat completion tcsh is none of bash, zsh, fish. Example: vipnat completion bash',
+  ]);
 });

@@ -16,7 +16,8 @@ export const nameTerms: readonly Term[] = [
   ['patience|patient', '"grace period", "low priority"'],
   ['newcomers?|leavers?|departures?|meets?|sight', '"unlisted", "initial state"'],
   ['claims?|claimed|claimers?', '"allocation"; of a lock "owner"'],
-  ['(?:kept|held) back', '"excluded", "reserved"'],
+  // SomeKeptBack is a published reason.
+  ['(?<!some )(?:kept|held) back', '"excluded", "reserved"'],
   ['(?<!(?:vip|seat|link|lease) )holders?(?! identity)', '"VIP holder", "seat holder"; of a lock "owner"'],
   ['silences?|silent', '"unanswered", "unresponsive"'],
   ['wish(?:es|ed)?', '"requested", "options"'],

@@ -35,7 +35,7 @@ const head = (
   version: string,
 ) => `vipnat ${version}, for kubectl apply -f. The pods start once there is a ConfigMap with your virtual IP:
   kubectl -n kube-system create configmap vipnat --from-literal=VIPNAT_VIP=10.0.0.50
-Every option that has a variable can be in it (docs/configuration.md), but those that name files or folders, and VIPNAT_LISTEN:
+Every option that has a variable can be in it (docs/reference.md), but those that name files or folders, and VIPNAT_LISTEN:
 these change the pod, as vipnat manifest daemonset prints it. After a change: kubectl -n kube-system rollout restart daemonset/vipnat`;
 
 function takeOptionsFromMap(document: Document): void {

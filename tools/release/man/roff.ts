@@ -1,4 +1,4 @@
-import { wrap } from '../../../cli/output.ts';
+import { wrap } from '../../../lib/text.ts';
 
 /** Lines of a manual page's source have at most 80 characters, escapes included. */
 const lineWidth = 64;

@@ -1,5 +1,5 @@
 import { groupToHeading, optionNames, describeOption, listChoices } from '../../../config/options.ts';
-import { wrap } from '../../../cli/output.ts';
+import { wrap } from '../../../lib/text.ts';
 import { explainConfigOption } from '../../../cli/command.ts';
 
 /** The configuration of the packages' service. */

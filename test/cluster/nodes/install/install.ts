@@ -111,10 +111,10 @@ export function testInstall(lab: () => NodeLab, alone: () => KeepalivedAlone): v
       'docs/operate.md',
       /^vipnat-\w{5} +1\/1 +Running +0 .* m1 /m,
     ],
-    ['kubectl describe node master-1', 'docs/events.md', / ModeChosen /],
+    ['kubectl describe node master-1', 'docs/reference.md', / ModeChosen /],
     [
       'kubectl get events --field-selector reportingComponent=vipnat',
-      'docs/events.md',
+      'docs/reference.md',
       / ModeChosen +node\/m1 /,
     ],
   ])('beside an agent, `%s` of %s shows what it is for', async (start, from, shown) => {

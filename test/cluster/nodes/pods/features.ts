@@ -61,7 +61,7 @@ export async function runIn(
 
 /**
  * Tests that an agent's pod on the VIP's holder says what an agent on a host says.
- * @param cannot why `doctor` leaves out checks in it: just these reasons, as docs/install.md and docs/doctor.md have them
+ * @param cannot why `doctor` leaves out checks in it: just these reasons, as docs/install.md has them
  */
 export function testLooks(
   lab: () => NodeLab,

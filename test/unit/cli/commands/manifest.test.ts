@@ -8,7 +8,7 @@ import { checkCall } from '../../../support/documents/call.ts';
 const vip = '--vip 10.0.0.50';
 
 describe('a DaemonSet', () => {
-  test('comes with an account that may do what the agent asks for and docs/configuration.md names, and nothing else', async () => {
+  test('comes with an account that may do what the agent asks for and docs/reference.md names, and nothing else', async () => {
     const objects = parse(await print(`daemonset ${vip}`));
     expect(objects.map(({ apiVersion, kind, metadata }) => [apiVersion, kind, metadata.namespace])).toEqual([
       ['v1', 'ServiceAccount', 'kube-system'],
@@ -17,7 +17,7 @@ describe('a DaemonSet', () => {
       ['apps/v1', 'DaemonSet', 'kube-system'],
     ]);
     const [, role, binding] = objects;
-    const document = await readFile('docs/configuration.md', 'utf8');
+    const document = await readFile('docs/reference.md', 'utf8');
     const [, yaml = ''] = /```yaml\n(apiVersion: rbac[^]*?)```/.exec(document) ?? [];
     const { rules } = parseYaml(yaml) as { rules: unknown };
     expect(role).toMatchObject({ rules });
