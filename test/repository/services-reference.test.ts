@@ -3,8 +3,9 @@ import { globSync, readFileSync } from 'node:fs';
 import { test, expect, describe } from '@jest/globals';
 import * as names from '../../lib/api/vipnat.ts';
 import { toLeaseName } from '../../lib/api/node.ts';
-import { pathToTables } from '../support/documents/generated-tables.ts';
-import { eventCatalogue, serviceEvents } from '../../lib/telemetry/events.ts';
+import { fieldTables } from '../support/documents/generated-tables.ts';
+import { eventCatalogue } from '../../lib/telemetry/events.ts';
+import { conditionToReasons } from '../../cli/reference.ts';
 
 const page = 'docs/services-reference.md';
 
@@ -50,14 +51,14 @@ describe('every annotation is there, and no other', () => {
 });
 
 test('every field of the objects has a sentence', () => {
-  const rows = (pathToTables.get(page) ?? []).flatMap((table) => table.rows);
+  const rows = fieldTables.flatMap((table) => table.rows);
   expect(rows.length).toBeGreaterThan(20);
   for (const [field, , , meaning] of rows)
     expect([field, meaning]).toEqual([field, expect.stringMatching(/\.$/)]);
 });
 
 describe('conditions', () => {
-  const [types = [], reasons = []] = readTables('Conditions');
+  const [types = []] = readTables('Conditions');
 
   test('have a row for each type that the controller writes', () => {
     const written = findStrings(/\btype(?:: | = )'([A-Z]\w+)'(?:;|,\s+(?:status|\.\.\.))/g);
@@ -66,24 +67,21 @@ describe('conditions', () => {
     );
   });
 
-  test('have a row for each reason that vipnat writes, and no other', () => {
+  test('have a text for each reason that vipnat writes, and for no other', () => {
     const written = findStrings(
       /(?:\breason: |\b(?:refuse|unseated|not)\(|reason \?\? |^ {2}\['[a-z -]+', )'([A-Z]\w+)'/gm,
     );
-    const documented = reasons.flatMap(([reason]) => readNames(reason));
+    const documented = Object.values(conditionToReasons).flatMap(Object.keys);
     const ofEvents = Object.keys(eventCatalogue);
     const missing = written.filter((each) => !documented.includes(each) && !ofEvents.includes(each));
     expect([sort(missing), documented.filter((each) => !written.includes(each))]).toEqual([[], []]);
   });
 
-  test('of a reason are conditions of the first table', () => {
-    const known = types.map(([, type]) => unquote(type).replace(/^.*\//, ''));
-    const named = reasons.flatMap(([, of]) => readNames(of));
-    expect(named.filter((each) => !known.includes(each))).toEqual([]);
+  test('of a reason are those of the table, and each has reasons', () => {
+    const known = types.map(([of, type]) => `${unquote(type).replace(/^.*\//, '')} ${unquote(of)}`);
+    const named = Object.keys(conditionToReasons).map((each) =>
+      each.replace(/ of an? (\w)/, (_, first: string) => ` ${first.toUpperCase()}`),
+    );
+    expect(sort(named)).toEqual(sort(known));
   });
-});
-
-test('events are those of the controller', () => {
-  const rows = readTables('Events')[0]?.map(([event]) => unquote(event));
-  expect(rows).toEqual(Object.keys(serviceEvents));
 });
