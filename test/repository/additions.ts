@@ -30,7 +30,7 @@ const option: Addition = {
   files: {
     'config/options.ts': insertAfter("    example: 'json',\n  }),\n", exampleEntry),
     'manifests/chart/values.schema.json': insertAfter(
-      '"enum": ["pretty", "json"]\n        }',
+      '"enum": ["pretty", "json"] }',
       ',\n"exampleChoice": { "enum": ["one", "two"] }',
     ),
     'test/support/agent/running-agent.ts': insertAfter("logFormat: 'pretty',\n", "exampleChoice: 'one',\n"),
