@@ -137,11 +137,12 @@ const stateToTone: Readonly<Record<BackendStatus['state'], Tone>> = {
 
 function printApiservers(vip: VipStatus, { now }: Facts): Html {
   const all = vip.backends.reduce((sum, { flows }) => sum + (flows ?? 0), 0);
+  const used = new Set(vip.backends.map(({ share }) => share).filter((share) => share !== 0));
   const rows = vip.backends.map(
     ({ endpoint, isLocal, state, isUncorroborated, reason, forMs, flows, share }): Row => {
       const below = [
         reason,
-        share === null || share === 0 ? '' : `${Math.round(share * 100)} % of new connections`,
+        used.size < 2 || share === null ? '' : `${Math.round(share * 100)} % of new connections`,
       ];
       return {
         cells: [
@@ -174,7 +175,7 @@ function printMasters(vip: VipStatus, { status, others, node }: Facts): Html {
       const found = findVip(answer, vip);
       if (answer !== null && found !== null)
         return printMaster(`${answer.node} (${at.address})`, found, answer.inSync);
-      const why = `no agent of this VIP answers at ${formatEndpoint(at)}, which says nothing of its apiserver`;
+      const why = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
       return { cells: [at.address, printState('plain', 'not known'), ''], below: [why] };
     }),
   ];
