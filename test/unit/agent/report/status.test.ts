@@ -13,7 +13,7 @@ import { formatStatus } from '../../../../cli/commands/status.ts';
 import { formatCheck } from '../../../../cli/commands/check.ts';
 import { plainScreen } from '../../../../cli/output.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
-import { findInstance, findWire } from '../../../../lib/keepalived/read.ts';
+import { findWire } from '../../../../lib/keepalived/read.ts';
 import { findNamedFile } from '../../../../lib/keepalived/configuration.ts';
 
 const dead = { state: 'dead', reason: 'connection refused', staleConnections: 'none' } as const;
@@ -168,23 +168,22 @@ drift       none
     expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ${said}`);
   });
 
-  test("tells keepalived's own word for its state, and since when", async () => {
-    const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
-    const activity = { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived };
-    const status = (await readBare(createHost(), { activity }))(new Map());
-    expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
-    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
-      vips: [{ keepalived: { running: true, state: 'FAULT' } }],
-    });
-  });
-
+  const fault = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
+  const findNone = (isHidden: boolean) =>
+    new Map([['10.0.0.50', { isRunning: false, isHidden, instance: null }]]);
   test.each([
-    ['not seen from this container', true],
-    ['none is seen here', false],
-  ])('says of a keepalived without a process: %s', async (words, isHidden) => {
-    const keepalived = new Map([['10.0.0.50', { isRunning: false, isHidden, instance: null }]]);
-    const status = (await readBare(createHost(), { keepalived }))(new Map());
+    [
+      'FAULT for 12 s',
+      { activity: { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived: fault } },
+      'FAULT',
+    ],
+    ['not seen from this container', { keepalived: findNone(true) }, null],
+    ['none is seen here', { keepalived: findNone(false) }, null],
+  ])('says of keepalived: %s', async (words, more, state) => {
+    const status = (await readBare(createHost(), more))(new Map());
     expect(formatStatus(status)).toMatch(new RegExp(`^keepalived {2}${words}$`, 'm'));
+    const keepalived = { running: state !== null, state };
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({ vips: [{ keepalived }] });
   });
 
   test('says of a VIP whose address is on another host, or on none, only that it is not held here', async () => {
@@ -251,32 +250,7 @@ test('as JSON it has the fields of the plan, and each apiserver, the agent and k
   expect(answer).not.toHaveProperty('transactions');
 });
 
-describe("the VIP's instance in keepalived's configuration", () => {
-  const text = `
-# vrrp_instance OLD { virtual_router_id 9 virtual_ipaddress { 10.0.0.50 } }
-vrrp_instance A {
-  virtual_router_id 7
-  virtual_ipaddress {
-    10.0.0.5/24
-  }
-}
-vrrp_instance B {
-  virtual_router_id 51
-  priority 110
-  virtual_ipaddress {
-    10.0.0.50/32 dev eth0
-  }
-}
-`;
-
-  test.each([
-    ['10.0.0.50', { vrid: 51, priority: 110 }],
-    ['10.0.0.5', { vrid: 7, priority: null }],
-    ['10.0.0.51', null],
-  ])('is the one with its address, if there is one: %s', (address, instance) => {
-    expect(findInstance(text, address)).toEqual(instance);
-  });
-
+describe("keepalived's configuration", () => {
   test('is looked for where keepalived was told to look, however that is written', () => {
     const before = '|-Dl|-p x|-px|--pid x|--pi=-f|-t|-t-f/no|-g/f|-i-f|-f /no'.split('|');
     const named = '-f F|-fF|-nlf F|-DPfF|--use-file F|--use-file=F|--us F|--use-f=F'.split('|');
@@ -306,6 +280,6 @@ vrrp_instance B {
     }`;
     const masters = ['10.0.0.11', '10.0.0.12', '10.0.0.13'];
     expect(findWire(unicast)).toEqual({ masters, advertSeconds: 0.3 });
-    expect(findWire(text)).toEqual({ masters: [], advertSeconds: null });
+    expect(findWire('vrrp_instance A {\n}\n')).toEqual({ masters: [], advertSeconds: null });
   });
 });

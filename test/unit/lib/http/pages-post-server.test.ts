@@ -70,17 +70,6 @@ test('who opens more connections than one address may have keeps out nobody who 
   expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 OK[^]*"abcd"$/);
 });
 
-test('who connects from several addresses takes no connection of an address that has few', async () => {
-  const { open, openTcp } = await serve();
-  const socket = await open();
-  // Who has asked nothing yet has three seconds.
-  await ask(socket);
-  for (const localAddress of ['127.0.0.2', '127.0.0.3'])
-    for (let index = 0; index < 130; index += 1) await openTcp(localAddress);
-  await open();
-  expect(await ask(socket)).toMatch(/^HTTP\/1\.1 200 OK/);
-});
-
 /** What becomes of so many connections, one after the other. */
 async function flood(begin: (address: string) => TLSSocket, address: string, count: number) {
   let agreed = 0;
