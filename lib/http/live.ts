@@ -24,8 +24,7 @@ const intervalMs = 500;
 /** Without a change, browsers get a sign of life so often. */
 const beatMs = 4000;
 
-const restFactor = 19;
-const maxRestMs = 10_000;
+const [restFactor, maxRestMs] = [19, 10_000];
 
 /** So many queries are watched at a time, and none is longer. */
 const maxQueries = 8;

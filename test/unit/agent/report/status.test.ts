@@ -8,7 +8,6 @@ import {
 } from '../../../../agent/report/status.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { formatStatus } from '../../../../cli/commands/status.ts';
 import { formatCheck } from '../../../../cli/commands/check.ts';
 import { plainScreen } from '../../../../cli/output.ts';
@@ -85,7 +84,7 @@ describe('one screen', () => {
     expect(JSON.parse(json)).toMatchObject({ vips: [{ backends: share.map((one) => ({ share: one })) }] });
   });
 
-  test('has the answer first, then why, each apiserver, and who keeps it so', async () => {
+  test('has the answer first, then why, each apiserver, and who keeps it so; as JSON, too', async () => {
     const kernel = createHost();
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
     kernel.sourceRoutes = [{ address: '10.0.0.50', device: 'eth0', source: '10.77.0.11' }];
@@ -105,6 +104,24 @@ kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
 drift       none
 * this node
 `);
+    const now = new Date('2026-01-04T00:00:00.000Z');
+    const answer = JSON.parse(formatStatusJson(status, 'm1', now)) as object;
+    expect(answer).toMatchObject({
+      ...{ version: 1, node: 'm1', inSync: true },
+      agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
+      vips: [
+        {
+          ...{ vip: '10.0.0.50:6443', held: true, mode: 'service-chain' },
+          backends: [
+            { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
+            { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },
+            { address: three[2], state: 'dead', since: '2026-01-03T23:59:48.000Z', flows: 0 },
+          ],
+          keepalived: { running: true, vrid: 51, state: 'MASTER', priority: 110 },
+        },
+      ],
+    });
+    expect(answer).not.toHaveProperty('transactions');
     // Nothing is wrong with the rules: a monitor that goes by the exit status hears of the apiserver.
     expect(isInTrouble(status)).toBe(true);
     const drained = { ...dead, state: 'draining', isDrained: true } as const;
@@ -208,14 +225,6 @@ drift       none
     expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
   });
 
-  test('says from where the apiservers are known, where that is not kube-proxy', async () => {
-    const endpoints = three.map(toEndpoint);
-    const readReason = async (captures?: string[]) =>
-      (await lookOnce(createHost(captures), { ...ordinaryConfig, endpoints })).decisions[0]?.reason;
-    expect(await readReason([])).toMatch(/^this host runs no kube-proxy \(.*; apiservers from --endpoints$/);
-    expect(await readReason()).not.toContain('--endpoints');
-  });
-
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
@@ -225,29 +234,6 @@ drift       none
     );
     expect(isInTrouble(status)).toBe(true);
   });
-});
-
-test('as JSON it has the fields of the plan, and each apiserver, the agent and keepalived', async () => {
-  const kernel = createHost();
-  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-  const now = new Date('2026-01-04T00:00:00.000Z');
-  const answer = JSON.parse(formatStatusJson(await read(kernel), 'm1', now)) as object;
-  expect(answer).toMatchObject({
-    ...{ version: 1, node: 'm1', inSync: true },
-    agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
-    vips: [
-      {
-        ...{ vip: '10.0.0.50:6443', held: true, mode: 'service-chain' },
-        backends: [
-          { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
-          { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },
-          { address: three[2], state: 'dead', since: '2026-01-03T23:59:48.000Z', flows: 0 },
-        ],
-        keepalived: { running: true, vrid: 51, state: 'MASTER', priority: 110 },
-      },
-    ],
-  });
-  expect(answer).not.toHaveProperty('transactions');
 });
 
 describe("keepalived's configuration", () => {

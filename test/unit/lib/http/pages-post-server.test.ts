@@ -57,14 +57,15 @@ async function serve(...given: Parameters<typeof start>) {
   return { begin, open, openTcp };
 }
 
-test('who opens more connections than one address may have keeps out nobody who is asking', async () => {
+test('who opens more connections than one address may have keeps out nobody who is asking, and no other address', async () => {
   const { open, openTcp } = await serve();
   const asking = await open();
   asking.write('POST /it HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nab');
-  const second = await open();
+  const [second, other] = [await open(), await open('127.0.0.2')];
   const closed = once(second, 'close');
   for (let index = 0; index < 140; index += 1) await openTcp('127.0.0.1');
   await closed;
+  expect(await ask(other)).toMatch(/^HTTP\/1\.1 200 OK/);
   const answer = once(asking, 'data');
   asking.write('cd');
   expect(String(await answer)).toMatch(/^HTTP\/1\.1 200 OK[^]*"abcd"$/);

@@ -159,22 +159,6 @@ describe('whoever connects and', () => {
     // The oldest had to go for the others.
     await Promise.all(gone.slice(0, 160));
   });
-
-  test('has many connections loses its own, and no other', async () => {
-    const { port } = await serve();
-    const other = connect({ port, host: '127.0.0.1', localAddress: '127.0.1.1' });
-    await once(other, 'connect');
-    const crowd = Array.from({ length: 40 }, () => connect(port, '127.0.0.1'));
-    const gone = crowd.map((socket) => {
-      socket.on('error', () => undefined);
-      return new Promise((resolve) => socket.once('close', resolve));
-    });
-    await Promise.all(gone.slice(0, 32));
-    const answered = new Promise((resolve) => other.once('data', resolve));
-    other.write('GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n');
-    expect(String(await answered)).toMatch(/^HTTP\/1\.1 200 /);
-    await endSocket(other);
-  });
 });
 
 describe('a port that is taken', () => {
