@@ -27,8 +27,7 @@ const beatMs = 4000;
 const [restFactor, maxRestMs] = [19, 10_000];
 
 /** So many queries are watched at a time, and none is longer. */
-const maxQueries = 8;
-const maxLength = 100;
+const [maxQueries, maxLength] = [8, 100];
 
 /** Those who watch the same. */
 interface Group {
