@@ -1,6 +1,6 @@
 import type { Config } from '../config/options.ts';
 import { setFlagsFromString } from 'node:v8';
-import { createLogger, createPodHeartbeat, type Logger } from '../lib/telemetry/log.ts';
+import { createLogger, createPodHeartbeat, keepRecent, type Logger } from '../lib/telemetry/log.ts';
 import { createMetrics, noMeter, type Meter } from '../lib/telemetry/metrics.ts';
 import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
 import { podVariable, readTick, nameNode } from '../config/load.ts';
@@ -106,7 +106,8 @@ async function serve(
   const { followApi, events, stopEvents } = connectApi(config, logger, meter);
   const trackFile = createTrackFile(locateServingFile(config.runDir), () => viewTrackFile(config));
   const files = { store, drain, trackFile, notices: new Fifo(locateNotices(config.runDir)) };
-  const effects = { kernel, apiserver, clock, logger, meter, events };
+  const recent = keepRecent(logger, clock);
+  const effects = { kernel, apiserver, clock, logger: recent.logger, meter, events };
   const ports: AgentPorts = {
     ...{ ...effects, ...files, followApi, tickMs: readTick(process.env) },
     askProxyMode,
@@ -117,7 +118,8 @@ async function serve(
   const agent = new Agent(ports, config, memory);
   loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of Object.entries(listAnswers(agent, config))) answers.set(path, answer);
-  const pages = metrics && createAgentPages({ agent, info, metrics, kernel, clock, config, pod });
+  const pages =
+    metrics && createAgentPages({ agent, ...effects, info, metrics, config, pod, lines: recent.lines });
   const server = pages && createServer(config, pages, { logger, warn });
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);
@@ -163,7 +165,9 @@ function createServer(
     clock: systemClock,
     onProblem: warn,
     onRecovered: (endpoint) => {
-      logger.info(`vipnat now serves /metrics, /healthz, /readyz and /status at ${formatEndpoint(endpoint)}`);
+      logger.info(
+        `vipnat now serves /, /status, /metrics, /healthz and /readyz at ${formatEndpoint(endpoint)}`,
+      );
     },
   });
 }

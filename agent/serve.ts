@@ -1,6 +1,6 @@
 import type { Config } from '../config/options.ts';
 import type { OwnerInfo } from '../lib/http/singleton.ts';
-import { type Logger, podParameter, hangingMs } from '../lib/telemetry/log.ts';
+import { type Logger, type RecentLine, podParameter, hangingMs } from '../lib/telemetry/log.ts';
 import { type Metrics, type ProcessState, readProcess } from '../lib/telemetry/metrics.ts';
 import { StatusServer, type Page, toText, createProbePages, type Answer } from '../lib/http/pages.ts';
 import { systemClock, type Clock } from '../lib/clock.ts';
@@ -9,6 +9,8 @@ import type { Kernel } from '../lib/kernel/port.ts';
 import { listSamples, listWaitingSamples } from './report/metrics.ts';
 import { countConnections, readLiveDetails, formatStatusJson, toHostStatus } from './report/status.ts';
 import { nameNode } from '../config/load.ts';
+import { createLivePages } from '../lib/http/live.ts';
+import type { OverviewSources, createOverview } from './report/page.ts';
 
 /** An agent that may have to wait for another one. */
 export interface WaitingAgent {
@@ -55,37 +57,44 @@ interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'>
   readonly metrics: Metrics;
   readonly kernel: Pick<Kernel, 'countFlows'>;
   readonly clock: Clock;
+  /** What happened last. */
+  readonly lines: readonly RecentLine[];
 }
 
 /** What a running agent serves, by path. */
 export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
-  const { agent, info, metrics, clock, kernel, config } = options;
+  const { agent, info, metrics, clock, kernel, config, lines } = options;
   const count = shareReading(() => countConnections(kernel, config.vips), { clock, freshMs: findingsMs });
   const print = shareReading(
     async () => metrics.print(listSamples(agent.state, readAgentProcess(info), await count())),
     { clock, freshMs: 0 },
   );
+  const node = nameNode(config);
+  const readStatus = createStatusReader(options);
   return createPages({
     pod: options.pod,
     behindMs: () => agent.behindMs,
     notReadyReason: () => agent.notReadyReason,
     metrics: { contentType: metrics.contentType, print },
-    status: createStatus(options),
+    status: async () => {
+      const status = await readStatus();
+      return status === null ? null : formatStatusJson(status, node, clock.date());
+    },
+    overview: { node, listen: config.listen, clock, lines, readStatus },
   });
 }
 
 /** From the last sync, and the probes since: rules are not read for it. */
-function createStatus({ agent, info, kernel, clock, config }: AgentPageOptions) {
+function createStatusReader({ agent, info, kernel, clock, config }: AgentPageOptions) {
   const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
   return async () => {
     const { lastSync } = agent.state;
     if (lastSync === null) return null;
-    const assessment = { ...lastSync.assessment, health: agent.health };
+    const found = await find();
     const { since, vipStaysSince } = agent.checkDrain();
     const drain = since === null ? null : { since, vipStaysSince };
-    const details = { agent: info, activity: agent.activity, drain };
-    const findings = { ...(await find()), ...details };
-    return formatStatusJson(toHostStatus(assessment, findings), nameNode(config), clock.date());
+    const details = { ...found, agent: info, activity: agent.activity, drain };
+    return toHostStatus({ ...lastSync.assessment, health: agent.health }, details);
   };
 }
 
@@ -104,11 +113,13 @@ export interface PageSources {
   readonly metrics: { readonly contentType: string; print(): Promise<string> };
   /** `status --json`; null before the first sync. */
   readonly status: () => Promise<string | null>;
+  /** What the page for people shows; no such page where left out. */
+  readonly overview?: OverviewSources;
 }
 
 /** By path: the agent's pages, as kubelet and Prometheus ask for them. */
 export function createPages(sources: PageSources): ReadonlyMap<string, Page> {
-  const { pod, behindMs, notReadyReason, metrics, status } = sources;
+  const { pod, behindMs, notReadyReason, metrics, status, overview } = sources;
   const isForAnother = (query: URLSearchParams) => query.has(podParameter) && query.get(podParameter) !== pod;
   const forAnother = `waiting for another agent, which runs on this host ${pod === null ? 'outside any pod' : `from a ${pod}`}`;
   const pages = createProbePages({
@@ -124,7 +135,22 @@ export function createPages(sources: PageSources): ReadonlyMap<string, Page> {
     if (text === null) return toText(503, 'no sync has succeeded yet');
     return { status: 200, type: 'application/json', text };
   };
-  return new Map([...pages, ['/status', statusPage]]);
+  return new Map([
+    ...pages,
+    ['/status', statusPage],
+    ...(overview === undefined ? [] : createLive(overview)),
+  ]);
+}
+
+/** Who never asks for the page does not load it. */
+function createLive(overview: OverviewSources): ReadonlyMap<string, Page> {
+  let readView: ReturnType<typeof createOverview> | null = null;
+  const read = async () => {
+    const { createOverview } = await import('./report/page.ts');
+    readView ??= createOverview(overview);
+    return await readView();
+  };
+  return createLivePages({ clock: overview.clock, read });
 }
 
 /** Whether the agent is alive, by how long its loop is behind. */

@@ -1,4 +1,5 @@
 import {
+  type BoundedListener,
   type Allowance,
   type KeptServerOptions,
   KeptServer,
@@ -7,6 +8,8 @@ import {
   createBoundedServer,
 } from './server.ts';
 import { createSecureContext } from 'node:tls';
+import { hostname } from 'node:os';
+import { isIP } from 'node:net';
 import { systemClock } from '../clock.ts';
 import type { Server as TlsServer } from 'node:https';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
@@ -25,11 +28,23 @@ interface ProbePageSources {
 /** `/metrics`, `/healthz` and `/readyz` of a program, by path. */
 export function createProbePages(sources: ProbePageSources): ReadonlyMap<string, Page> {
   const { metrics, health, readiness } = sources;
-  return new Map<string, Page>([
-    ['/metrics', async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() })],
-    ['/healthz', health],
-    ['/readyz', readiness],
-  ]);
+  const print = async () => ({ status: 200, type: metrics.contentType, text: await metrics.print() });
+  return new Map<string, Page>(
+    Object.entries({ '/metrics': print, '/healthz': health, '/readyz': readiness }),
+  );
+}
+
+/** Programs ask for these by whatever name they know. */
+const probePaths = ['/metrics', '/healthz', '/readyz'];
+
+/**
+ * Whether another site may have led a browser here: by a name of its own, which it lets point to this host (DNS rebinding). No site has an
+ * address, a name without a dot, or this host's own.
+ */
+function isMisled({ headers: { host = '' } }: IncomingMessage, path: string): boolean {
+  const name = host.replace(/:\d*$/, '').toLowerCase();
+  const isOwn = !name.includes('.') || isIP(name) !== 0 || name === hostname().toLowerCase();
+  return !isOwn && !probePaths.includes(path);
 }
 
 /**
@@ -165,25 +180,39 @@ export function createProbeServer(
 }
 
 /** Answers one question, whatever it is. Never rejects. */
-async function answer(pages: ReadonlyMap<string, Page>, request: IncomingMessage, response: ServerResponse) {
-  const { method = '', url = '' } = request;
-  const { status, type, text } = await findAnswer(pages, method, url);
-  if (status === 405) response.setHeader('allow', 'GET, HEAD');
+async function answer(
+  pages: ReadonlyMap<string, Page>,
+  ...[request, response, keep]: Parameters<BoundedListener>
+) {
+  const found = await findAnswer(pages, request);
+  const isFull = found.stream !== undefined && request.method === 'GET' && !keep();
+  const { status, type, text, headers, stream } = isFull ? toText(503, 'too many viewers') : found;
   response.writeHead(status, {
-    'content-type': type,
-    'content-length': Buffer.byteLength(text),
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
+    ...{ 'content-type': type, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' },
+    ...(stream === undefined ? { 'content-length': Buffer.byteLength(text) } : {}),
+    ...(status === 405 ? { allow: 'GET, HEAD' } : {}),
+    ...headers,
   });
   // Node leaves out the text where HEAD asks.
-  response.end(text);
+  if (stream === undefined || request.method === 'HEAD') {
+    response.end(text);
+    return;
+  }
+  response.write(text);
+  stream(response);
 }
 
-async function findAnswer(pages: ReadonlyMap<string, Page>, method: string, url: string): Promise<Answer> {
+async function findAnswer(pages: ReadonlyMap<string, Page>, request: IncomingMessage): Promise<Answer> {
+  const { method = '', url = '' } = request;
   if (method !== 'GET' && method !== 'HEAD') return toText(405, 'only GET and HEAD are allowed');
   const [path = '', query] = url.split('?');
   const page = pages.get(path);
   if (page === undefined) return toText(404, `no such page. The pages are ${[...pages.keys()].join(', ')}`);
+  if (isMisled(request, path))
+    return toText(
+      421,
+      `${path} is not at a name of another host. Ask by an address: http://ADDRESS:PORT${path}`,
+    );
   try {
     return await page(new URLSearchParams(query));
   } catch (error) {
@@ -198,6 +227,10 @@ export interface Answer {
   /** As in `content-type`. */
   readonly type: string;
   readonly text: string;
+  /** Besides those that all answers have. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Gets the response after the text, and continues to write; left out for an answer that ends. */
+  readonly stream?: (response: ServerResponse) => void;
 }
 
 /** Makes a page for each question, with the query of its path. One that rejects is answered with 500. */
@@ -248,8 +281,8 @@ export class StatusServer extends KeptServer {
   }
 
   protected override create(): Server {
-    return createBoundedServer((request, response) => {
-      void answer(this.#options.pages, request, response);
+    return createBoundedServer((...given) => {
+      void answer(this.#options.pages, ...given);
     });
   }
 }

@@ -27,6 +27,15 @@ const limits = {
   maxHeaderSize: 8192,
 };
 
+/** Viewers of a page that changes, apart from all others: who watches keeps no probe out. */
+const maxViewers = 128;
+
+/**
+ * Answers a question. `keep` is for an answer that does not end: from then on, its connection is a viewer's. It answers whether there is room for one
+ * more.
+ */
+export type BoundedListener = (...given: [...Parameters<RequestListener>, keep: () => boolean]) => void;
+
 /** Node's own limit for what it keeps of a question; a browser sends twenty. */
 const maxHeadersCount = 50;
 
@@ -44,7 +53,7 @@ const handshakeMs = 3000;
  * at a time; one that asks the next before it has its answer is closed. Where there are too many connections, the oldest one goes that asks
  * nothing, of the address that has most: so who keeps connections open, or opens one after the other, keeps nobody out. It keeps no process alive.
  */
-export function createBoundedServer(listener: RequestListener): Server {
+export function createBoundedServer(listener: BoundedListener): Server {
   const { open, listen } = new Connections(ofPeople);
   const server = createServer(limits, listen(listener));
   server.on('connection', open);
@@ -64,7 +73,7 @@ interface TlsServerOptions {
  * The same for TLS and API servers, with another certificate whenever `setSecureContext` brings one. So many connections may begin in a second,
  * see `limitByAddress`. One too many closes no other.
  */
-export function createBoundedTlsServer(options: TlsServerOptions, listener: RequestListener): TlsServer {
+export function createBoundedTlsServer(options: TlsServerOptions, listener: BoundedListener): TlsServer {
   const { open, secure, listen } = new Connections(ofApiServers);
   const server = createTlsServer(
     {
@@ -108,6 +117,7 @@ class Connections {
   /** The oldest first. */
   readonly #open = new Set<Socket>();
   readonly #asking = new WeakSet<Socket>();
+  readonly #viewers = new Set<Socket>();
   /** What TLS has made of a connection, to that. */
   readonly #tlsToSocket = new WeakMap<Socket, Socket>();
 
@@ -128,7 +138,7 @@ class Connections {
     if (socket !== undefined) this.#tlsToSocket.set(tls, socket);
   };
 
-  readonly listen = (listener: RequestListener): RequestListener => {
+  readonly listen = (listener: BoundedListener): RequestListener => {
     return (request, response) => {
       const socket = this.#tlsToSocket.get(request.socket) ?? request.socket;
       // No client of vipnat does. A packet has room for two thousand questions, and all their answers would be made at the same time.
@@ -139,9 +149,17 @@ class Connections {
       this.#asking.add(socket);
       response.once('close', () => this.#asking.delete(socket));
       response.on('error', () => undefined);
-      listener(request, response);
+      listener(request, response, () => this.#keep(socket));
     };
   };
+
+  #keep(socket: Socket): boolean {
+    if (this.#viewers.size >= maxViewers) return false;
+    this.#open.delete(socket);
+    this.#viewers.add(socket);
+    socket.once('close', () => this.#viewers.delete(socket));
+    return true;
+  }
 
   /** Closes connections, the oldest first, until there are no more than there may be: of the newest one's address, and of all. Then one goes of the address that has most. */
   #makeRoom(newest: Socket): void {

@@ -149,6 +149,33 @@ export async function createLogger(
   return { error: logAt('error'), warn: logAt('warn'), info: logAt('info'), debug: logAt('debug') };
 }
 
+/** A line of the log as a person reads it later. */
+export interface RecentLine {
+  readonly at: Date;
+  readonly level: LogLevel;
+  readonly message: string;
+}
+
+const maxRecent = 20;
+const maxRecentLength = 1000;
+
+/** The same logger, and what its last lines were, the oldest first: 20 at most, none of level debug. A very long one is cut. */
+export function keepRecent(
+  logger: Logger,
+  clock: Clock,
+): { readonly logger: Logger; readonly lines: readonly RecentLine[] } {
+  const lines: RecentLine[] = [];
+  const keepAt =
+    (level: LogLevel): Logger['info'] =>
+    (message, fields) => {
+      lines.push({ at: clock.date(), level, message: toPrintableLine(message).slice(0, maxRecentLength) });
+      if (lines.length > maxRecent) lines.shift();
+      logger[level](message, fields);
+    };
+  const [error, warn, info] = [keepAt('error'), keepAt('warn'), keepAt('info')];
+  return { logger: { ...logger, error, warn, info }, lines };
+}
+
 /** A line of the log: its time is in ISO form, as format.timestamp has it. */
 interface Entry {
   readonly level: LogLevel;

@@ -236,7 +236,7 @@ export const sampled = {
     'apiserver',
   ),
   vipnat_vip_connections: gauge(
-    'Number of open connections to a VIP that this node sends to an apiserver; absent where they cannot be counted',
+    'Open connections to a VIP that this node sends to an apiserver; absent where they cannot be counted',
     'vip',
     'apiserver',
   ),

@@ -1,7 +1,7 @@
 import { vips } from '../../support/network/layout.ts';
 import { vipArguments, useProxiedCluster, askPage } from './traffic.ts';
 import { test, expect } from '@jest/globals';
-import { startAgent, limitMs, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
+import { startAgent, limitMs, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { stripVTControlCharacters } from 'node:util';
 
@@ -23,6 +23,15 @@ test('status tells of the holder, the way, each apiserver with its connections, 
   expect(backends.map(({ state }) => state)).toEqual(['ready', 'ready', 'ready']);
   expect(backends.every(({ since }) => !Number.isNaN(Date.parse(since)))).toBe(true);
   expect(backends.reduce((sum, { flows }) => sum + flows, 0)).toBe(connections);
+  expect(await askPage(cluster, '/healthz')).toBe('200 ok');
+  const served = JSON.parse((await askPage(cluster, '/status')).slice(4)) as object;
+  // The agent says nothing of Services.
+  expect([...Object.keys(served), 'balancer']).toEqual(Object.keys(JSON.parse(stdout) as object));
+  expect(served).toMatchObject({
+    agent: running,
+    inSync: true,
+    vips: [{ held: true, mode: 'service-chain' }],
+  });
   cluster.seat('outside client').settle();
   await report;
   await agent.stop();
@@ -36,23 +45,6 @@ test('status --watch ends when nobody reads it any more, also while it waits for
     const { stdout, stderr } = await cluster.namespaces.run(namespace, ['bash', '--norc', '-c', script]);
     expect([stdout.split('\n').slice(1).join('\n'), stderr]).toEqual(['status 141', '']);
   }
-});
-
-test('a running agent says that it is alive and ready, and its status as vipnat status does', async () => {
-  const agent = await startAgent(cluster, 'm1', vipArguments);
-  const ask = (path: string) => askPage(cluster, path);
-  await waitUntil(async () => (await ask('/readyz')) === '200 ok', 'the agent is not ready');
-  expect(await ask('/healthz')).toBe('200 ok');
-  const served = JSON.parse((await ask('/status')).slice(4)) as { agent: object; vips: object[] };
-  const { stdout } = await vipnat(cluster, 'm1', ['status', '--json', ...vipArguments]);
-  const printed = JSON.parse(stdout) as { agent: object; vips: object[] };
-  expect(served.agent).toEqual(printed.agent);
-  expect(served.agent).toMatchObject({ running: true, pid: agent.pid });
-  const told = [{ vip: `${vips.ipv4}:6443`, held: true, mode: 'service-chain' }];
-  expect(served).toMatchObject({ inSync: true, vips: told });
-  // The agent says nothing of Services.
-  expect([...Object.keys(served), 'balancer']).toEqual(Object.keys(printed));
-  expect(await ask('/')).toMatch(/^404 /);
 });
 
 /** What a command shows on a terminal of so many columns on m1. */

@@ -76,12 +76,9 @@ describe('a probe that names its pod', () => {
     { pod: 'daemonset', behindMs: () => 3 * minuteMs, notReadyReason: () => null },
   );
 
-  test('gets what is so of the agent where that is in such a pod', async () => {
+  test('gets what is so of an agent in such a pod, and else hears that its own waits, alive', async () => {
     expect(await ask('/healthz?pod=daemonset')).toMatch(/^500 /);
     expect(await ask('/readyz?pod=daemonset')).toBe('200 ok\n');
-  });
-
-  test('else hears that its own agent waits, which is alive whatever this one does', async () => {
     expect(await ask('/healthz?pod=static-pod')).toBe('200 ok\n');
     expect(await ask('/readyz?pod=static-pod')).toBe(
       '503 not ready: waiting for another agent, which runs on this host from a daemonset\n',
@@ -96,54 +93,40 @@ test('/status has nothing to say before the first look', async () => {
   expect(await later('/status')).toBe('200 {}\n');
 });
 
-/** A reading that takes a second each time, and fails where it is told to. */
-function createReading(freshMs: number) {
+test('all who ask while a reading is under way, or fresh, get that one; one that failed is not kept', async () => {
   const clock = new FakeClock();
   const state = { count: 0, isFailing: false };
-  const read = shareReading(
-    () => {
-      state.count += 1;
-      const { count, isFailing } = state;
-      return new Promise<number>((resolve, reject) => {
-        clock.schedule(1000, () => {
-          if (isFailing) reject(new Error('failed'));
-          else resolve(count);
-        });
-      });
-    },
-    { clock, freshMs },
-  );
-  return { clock, state, read };
-}
-
-test('all who ask while a reading is under way, or fresh, get that one', async () => {
-  const { clock, state, read } = createReading(2000);
-  const answers = [read(), read()];
+  const read = () => {
+    state.count += 1;
+    const [count, isFailing] = [state.count, state.isFailing];
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    clock.schedule(
+      1000,
+      isFailing
+        ? () => {
+            reject(new Error('failed'));
+          }
+        : () => {
+            resolve(count);
+          },
+    );
+    return promise;
+  };
+  const [long, none] = [2000, 0].map((freshMs) => shareReading(read, { clock, freshMs }));
+  const asked = [long?.(), long?.(), none?.(), none?.()];
   await clock.advance(1900);
-  answers.push(read());
+  asked.push(long?.(), none?.());
   await clock.advance(200);
-  answers.push(read());
+  asked.push(long?.());
   await clock.advance(1000);
-  expect([await Promise.all(answers), state.count]).toEqual([[1, 1, 1, 2], 2]);
-});
-
-test('without a time to stay fresh only those at the same time share one', async () => {
-  const { clock, read } = createReading(0);
-  const first = [read(), read()];
-  await clock.advance(1000);
-  const second = read();
-  await clock.advance(1000);
-  expect(await Promise.all([...first, second])).toEqual([1, 1, 2]);
-});
-
-test('a reading that failed is not kept', async () => {
-  const { clock, state, read } = createReading(60_000);
+  expect(await Promise.all(asked.map((one) => Promise.resolve(one)))).toEqual([1, 1, 2, 2, 1, 3, 4]);
   state.isFailing = true;
-  const failed = expect(read()).rejects.toThrow('failed');
+  await clock.advance(2000);
+  const failed = expect(long?.()).rejects.toThrow('failed');
   await clock.advance(1000);
   await failed;
   state.isFailing = false;
-  const next = read();
+  const next = long?.();
   await clock.advance(1000);
-  expect(await next).toBe(2);
+  expect(await next).toBe(6);
 });

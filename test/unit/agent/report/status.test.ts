@@ -8,12 +8,11 @@ import {
 } from '../../../../agent/report/status.ts';
 import { ordinaryConfig } from '../../../support/agent/running-agent.ts';
 import { describe, test, expect } from '@jest/globals';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { formatStatus } from '../../../../cli/commands/status.ts';
 import { formatCheck } from '../../../../cli/commands/check.ts';
 import { plainScreen } from '../../../../cli/output.ts';
 import { applyPlan } from '../../../../agent/sync.ts';
-import { findInstance, findWire } from '../../../../lib/keepalived/read.ts';
+import { findWire } from '../../../../lib/keepalived/read.ts';
 import { findNamedFile } from '../../../../lib/keepalived/configuration.ts';
 
 const dead = { state: 'dead', reason: 'connection refused', staleConnections: 'none' } as const;
@@ -85,7 +84,7 @@ describe('one screen', () => {
     expect(JSON.parse(json)).toMatchObject({ vips: [{ backends: share.map((one) => ({ share: one })) }] });
   });
 
-  test('has the answer first, then why, each apiserver, and who keeps it so', async () => {
+  test('has the answer first, then why, each apiserver, and who keeps it so; as JSON, too', async () => {
     const kernel = createHost();
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
     kernel.sourceRoutes = [{ address: '10.0.0.50', device: 'eth0', source: '10.77.0.11' }];
@@ -105,6 +104,24 @@ kube-proxy  iptables (nft), nat KUBE-SERVICES (iptables-nft)
 drift       none
 * this node
 `);
+    const now = new Date('2026-01-04T00:00:00.000Z');
+    const answer = JSON.parse(formatStatusJson(status, 'm1', now)) as object;
+    expect(answer).toMatchObject({
+      ...{ version: 1, node: 'm1', inSync: true },
+      agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
+      vips: [
+        {
+          ...{ vip: '10.0.0.50:6443', held: true, mode: 'service-chain' },
+          backends: [
+            { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
+            { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },
+            { address: three[2], state: 'dead', since: '2026-01-03T23:59:48.000Z', flows: 0 },
+          ],
+          keepalived: { running: true, vrid: 51, state: 'MASTER', priority: 110 },
+        },
+      ],
+    });
+    expect(answer).not.toHaveProperty('transactions');
     // Nothing is wrong with the rules: a monitor that goes by the exit status hears of the apiserver.
     expect(isInTrouble(status)).toBe(true);
     const drained = { ...dead, state: 'draining', isDrained: true } as const;
@@ -168,23 +185,22 @@ drift       none
     expect(lines.map((line) => line.replace(/ +/g, ' '))).toContain(` 10.77.0.12:6443 ${said}`);
   });
 
-  test("tells keepalived's own word for its state, and since when", async () => {
-    const keepalived = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
-    const activity = { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived };
-    const status = (await readBare(createHost(), { activity }))(new Map());
-    expect(formatStatus(status)).toMatch(/^keepalived {2}FAULT for 12 s$/m);
-    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({
-      vips: [{ keepalived: { running: true, state: 'FAULT' } }],
-    });
-  });
-
+  const fault = { 'vip-10.0.0.50': { state: 'FAULT', forMs: 12_000 } } as const;
+  const findNone = (isHidden: boolean) =>
+    new Map([['10.0.0.50', { isRunning: false, isHidden, instance: null }]]);
   test.each([
-    ['not seen from this container', true],
-    ['none is seen here', false],
-  ])('says of a keepalived without a process: %s', async (words, isHidden) => {
-    const keepalived = new Map([['10.0.0.50', { isRunning: false, isHidden, instance: null }]]);
-    const status = (await readBare(createHost(), { keepalived }))(new Map());
+    [
+      'FAULT for 12 s',
+      { activity: { writes: 2, syncedMsAgo: 40, apiservers: {}, keepalived: fault } },
+      'FAULT',
+    ],
+    ['not seen from this container', { keepalived: findNone(true) }, null],
+    ['none is seen here', { keepalived: findNone(false) }, null],
+  ])('says of keepalived: %s', async (words, more, state) => {
+    const status = (await readBare(createHost(), more))(new Map());
     expect(formatStatus(status)).toMatch(new RegExp(`^keepalived {2}${words}$`, 'm'));
+    const keepalived = { running: state !== null, state };
+    expect(JSON.parse(formatStatusJson(status, 'm1', new Date()))).toMatchObject({ vips: [{ keepalived }] });
   });
 
   test('says of a VIP whose address is on another host, or on none, only that it is not held here', async () => {
@@ -209,14 +225,6 @@ drift       none
     expect(check.includes('drift: no rule of vipnat is here\n')).toBe(!isHere);
   });
 
-  test('says from where the apiservers are known, where that is not kube-proxy', async () => {
-    const endpoints = three.map(toEndpoint);
-    const readReason = async (captures?: string[]) =>
-      (await lookOnce(createHost(captures), { ...ordinaryConfig, endpoints })).decisions[0]?.reason;
-    expect(await readReason([])).toMatch(/^this host runs no kube-proxy \(.*; apiservers from --endpoints$/);
-    expect(await readReason()).not.toContain('--endpoints');
-  });
-
   test('says in its first line that a VIP is not balanced', async () => {
     const kernel = createHost([]);
     await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
@@ -228,55 +236,7 @@ drift       none
   });
 });
 
-test('as JSON it has the fields of the plan, and each apiserver, the agent and keepalived', async () => {
-  const kernel = createHost();
-  await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-  const now = new Date('2026-01-04T00:00:00.000Z');
-  const answer = JSON.parse(formatStatusJson(await read(kernel), 'm1', now)) as object;
-  expect(answer).toMatchObject({
-    ...{ version: 1, node: 'm1', inSync: true },
-    agent: { running: true, pid: 812, since: '2026-01-01T00:00:00.000Z' },
-    vips: [
-      {
-        ...{ vip: '10.0.0.50:6443', held: true, mode: 'service-chain' },
-        backends: [
-          { address: three[0], local: true, state: 'ready', reason: '', since: null, flows: 41 },
-          { address: three[1], local: false, state: 'ready', reason: '', since: null, flows: 0 },
-          { address: three[2], state: 'dead', since: '2026-01-03T23:59:48.000Z', flows: 0 },
-        ],
-        keepalived: { running: true, vrid: 51, state: 'MASTER', priority: 110 },
-      },
-    ],
-  });
-  expect(answer).not.toHaveProperty('transactions');
-});
-
-describe("the VIP's instance in keepalived's configuration", () => {
-  const text = `
-# vrrp_instance OLD { virtual_router_id 9 virtual_ipaddress { 10.0.0.50 } }
-vrrp_instance A {
-  virtual_router_id 7
-  virtual_ipaddress {
-    10.0.0.5/24
-  }
-}
-vrrp_instance B {
-  virtual_router_id 51
-  priority 110
-  virtual_ipaddress {
-    10.0.0.50/32 dev eth0
-  }
-}
-`;
-
-  test.each([
-    ['10.0.0.50', { vrid: 51, priority: 110 }],
-    ['10.0.0.5', { vrid: 7, priority: null }],
-    ['10.0.0.51', null],
-  ])('is the one with its address, if there is one: %s', (address, instance) => {
-    expect(findInstance(text, address)).toEqual(instance);
-  });
-
+describe("keepalived's configuration", () => {
   test('is looked for where keepalived was told to look, however that is written', () => {
     const before = '|-Dl|-p x|-px|--pid x|--pi=-f|-t|-t-f/no|-g/f|-i-f|-f /no'.split('|');
     const named = '-f F|-fF|-nlf F|-DPfF|--use-file F|--use-file=F|--us F|--use-f=F'.split('|');
@@ -306,6 +266,6 @@ vrrp_instance B {
     }`;
     const masters = ['10.0.0.11', '10.0.0.12', '10.0.0.13'];
     expect(findWire(unicast)).toEqual({ masters, advertSeconds: 0.3 });
-    expect(findWire(text)).toEqual({ masters: [], advertSeconds: null });
+    expect(findWire('vrrp_instance A {\n}\n')).toEqual({ masters: [], advertSeconds: null });
   });
 });

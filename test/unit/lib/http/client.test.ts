@@ -4,14 +4,7 @@ import { makePair } from '../../../../controller/webhook/certificate.ts';
 import { createServer } from 'node:https';
 import { HurriedClock } from '../../../support/devices/hurried-clock.ts';
 import type { AddressInfo } from 'node:net';
-import {
-  type HttpsServer,
-  openHttps,
-  type HttpsCall,
-  callHttps,
-  toReadyzRequest,
-} from '../../../../lib/http/client.ts';
-import { toEndpoint } from '../../../support/fakes/endpoints.ts';
+import { type HttpsServer, openHttps, type HttpsCall, callHttps } from '../../../../lib/http/client.ts';
 import { judge } from '../../../../agent/health/connection.ts';
 
 const stops: (() => void)[] = [];
@@ -110,11 +103,6 @@ test('one question after the other has the same connection; after one that faile
   await expect(call({ path: '/lost' })).rejects.toMatchObject({ reason: 'unreachable' });
   await call();
   expect(connections).toBe(2);
-});
-
-test('an apiserver is asked for /readyz at its own port', () => {
-  const request = { host: '10.0.0.11', port: 6443, path: '/readyz' };
-  expect(toReadyzRequest(toEndpoint('10.0.0.11:6443'))).toEqual(request);
 });
 
 test('what fails names the path that was asked for', () => {
