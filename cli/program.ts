@@ -13,6 +13,7 @@ import {
 import { fstatSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { constants } from 'node:os';
+import { basename } from 'node:path';
 import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
 import { version, toAscii, exitStatuses, toPrintableLine, suggest } from '../lib/text.ts';
 import {
@@ -50,7 +51,21 @@ export async function runProcess(): Promise<void> {
     terminal: readTerminal,
     stdout: writeStdout,
     stderr: writeStderr,
+    // A single executable has its own name in argv0 alone.
+    isPlugin: [process.argv[1], process.argv0].some((path) => basename(path ?? '') === pluginName),
   });
+}
+
+/** kubectl finds the program by this name for `kubectl vipnat`. */
+const pluginName = 'kubectl-vipnat';
+const ownCommand = new RegExp(`(?<!kubectl )\\bvipnat (?=(?:COMMAND|${commandNames.join('|')})\\b)`, 'g');
+
+/** The same program, whose help and errors name commands as a user of kubectl types them. */
+function asPlugin(host: ProgramHost): ProgramHost {
+  const name = (write: (text: string) => void) => (text: string) => {
+    write(text.replaceAll(ownCommand, 'kubectl vipnat '));
+  };
+  return { ...host, help: name(host.stdout), stderr: name(host.stderr) };
 }
 
 /** Opening the stream, and node:tty, take time, which only terminals are worth. */
@@ -71,19 +86,25 @@ interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout
   readonly args: readonly string[];
   /** What standard output is; a file or a pipe unless given. */
   readonly terminal?: () => Terminal;
+  /** Whether it runs as a plugin of kubectl. */
+  readonly isPlugin?: boolean;
+  /** Writes help; to standard output unless given. */
+  readonly help?: (text: string) => void;
 }
 
 /** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
-export async function runProgram(host: ProgramHost): Promise<number> {
+export async function runProgram(given: ProgramHost): Promise<number> {
+  const host = given.isPlugin === true ? asPlugin(given) : given;
   let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
     const { width, isUnicode } = readHostScreen(host, 'auto');
     const call = await parseCommandLine(host.args, version, width ?? proseWidth);
     if (call.kind === 'text') {
-      host.stdout(isUnicode ? call.text : toAscii(call.text));
+      (host.help ?? host.stdout)(isUnicode ? call.text : toAscii(call.text));
       return exitStatuses.done;
     }
     const { command } = call;
+    refusePlatform(call);
     if (command.configOptions === undefined) {
       refuseProblems(call.problems);
       return await command.run(toContext(call, host));
@@ -101,6 +122,15 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     host.stderr(text);
     return exitCode;
   }
+}
+
+const hostCommands = /^(?:run|drain|undrain|cleanup|keepalived|balancer)$/;
+
+/** What is about this host needs Linux; what asks the Kubernetes API, or prints files, does not. */
+function refusePlatform({ row: { name }, command, options }: CallInvocation): void {
+  const isAboutHost = (command.configOptions !== undefined && command.agentScope?.(options)) ?? null;
+  if (process.platform === 'linux' || !(isAboutHost || hostCommands.test(name))) return;
+  throw new VipnatError('NOT_LINUX', `vipnat ${name} runs on a Linux node, and this is ${process.platform}`);
 }
 
 function toContext({ options, words }: CallInvocation, host: ProgramHost) {

@@ -67,7 +67,7 @@ const nameToLoad = {
   device: async () => (await import('./commands/device.ts')).device,
   completion: async () => (await import('./commands/completion.ts')).completion,
   help: async () => (await import('./commands/help.ts')).help,
-  version: async () => (await import('./commands/version.ts')).printVersion,
+  version: async () => (await import('./commands/help.ts')).printVersion,
 } as const satisfies Readonly<Record<string, CommandRow['load']>>;
 
 /** The names of all commands. */

@@ -153,7 +153,7 @@ export const example = definePlainCommand({
 `,
     'cli/table.ts': (text) =>
       insertAfter(
-        "(await import('./commands/version.ts')).printVersion,\n",
+        "(await import('./commands/help.ts')).printVersion,\n",
         "  example: async () => (await import('./commands/example.ts')).example,\n",
       )(insertAfter("version: 'print the version',\n", "    example: 'an example',\n")(text)),
     'docs/commands.md': insertRowAfter('vipnat version', '| `vipnat example` | prints an example | 0 |'),
