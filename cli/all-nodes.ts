@@ -34,14 +34,10 @@ const page = z.object({
   drainedSince: z.nullish(z.string()),
 });
 
-/** A master, and what its agent reports. */
 interface MasterView {
   readonly node: string;
-  /** `NAMESPACE/NAME` of its agent's pod; null for an agent that runs in none. */
   readonly pod: string | null;
-  /** Null where it could not be asked. */
   readonly report: z.output<typeof page> | null;
-  /** Why there is no report, as a clause; empty where there is one. */
   readonly problem: string;
 }
 
@@ -57,39 +53,35 @@ const pod = z.object({
   spec: z.object({ nodeName: text, containers: z.array(container) }),
 });
 
-const limits = { objects: 20_000, characters: 64_000_000, page: 500 };
-
 /** Source: kubeadm. */
-const label = 'node-role.kubernetes.io%2Fcontrol-plane';
-const masters = { ...nodes, selector: `labelSelector=${label}`, remedy: 'allow it to list nodes' };
+const selector = 'labelSelector=node-role.kubernetes.io%2Fcontrol-plane';
+const masters = { ...nodes, selector, remedy: 'allow it to list nodes' };
 
 const agentPods: Resource<z.output<typeof pod>> = {
-  ...{ kind: 'Pod', path: '/api/v1/pods', schema: pod, limits, remedy: 'allow it to list pods everywhere' },
+  ...{
+    kind: 'Pod',
+    path: '/api/v1/pods',
+    schema: pod,
+    limits: nodes.limits,
+    remedy: 'allow it to list pods',
+  },
   selector: 'labelSelector=app.kubernetes.io%2Fname%3Dvipnat&fieldSelector=status.phase%3DRunning',
 };
 
 /** The API server gives up a host without power after 30 s; a person does not wait so long. */
 const limitMs = 4000;
-const maxCharacters = 4_000_000;
 
-/** Asks one agent, by a path of the API. */
 type Ask = (call: Pick<ApiCall, 'title' | 'path'>) => Promise<string>;
-
-interface Shown {
-  /** Of virtual IPs; all where it is empty. */
-  readonly only: readonly string[];
-  /** Null for JSON. */
-  readonly screen: Screen | null;
-}
 
 /**
  * `vipnat status --all-nodes`. It asks the agent of each master for its `/status`, through the API server: by the proxy of its pod, or by that
- * of the Node where no pod runs it. Rejects where the API cannot be asked, and never because of an agent.
+ * of the Node where no pod runs it. `only`: of which virtual IPs; all where it is empty. Without a screen, it is JSON. Rejects where the API cannot be asked, and never because of an agent.
  */
 export async function showAllMasters(
   route: Route,
   clock: Clock,
-  { only, screen }: Shown,
+  only: readonly string[],
+  screen: Screen | null,
 ): Promise<{ readonly text: string; readonly isTrouble: boolean }> {
   const views = await askAllMasters(route, clock);
   const vips = compareMasters(views, only);
@@ -107,7 +99,7 @@ async function askAllMasters(route: Route, clock: Clock): Promise<MasterView[]> 
   const names = [...known.map(({ metadata }) => metadata.name), ...pods.map(({ spec }) => spec.nodeName)];
   const ask: Ask = async (call) => {
     const options = { ...(await route.choose()), clock, signal, forbidden: route.forbidden, limitMs };
-    return (await exchange({ ...options, ...call }, maxCharacters)).text;
+    return (await exchange({ ...options, ...call }, 4_000_000)).text;
   };
   const view = async (one: string): Promise<MasterView> => {
     const own = pods.find(({ spec }) => spec.nodeName === one) ?? null;
@@ -166,11 +158,9 @@ function readListen(containers: readonly z.output<typeof container>[]): string {
   return /(?:--listen[= ]|VIPNAT_LISTEN=)(\S+)/.exec(options.join(' '))?.[1] ?? '';
 }
 
-/** A virtual IP, as the masters that could be asked have it. */
 interface VipOfAll {
   readonly vip: string;
   readonly nodeToVip: ReadonlyMap<string, VipOfNode | undefined>;
-  /** What a person should see to, and what masters have otherwise than others, a clause each. */
   readonly problems: readonly string[];
 }
 

@@ -60,12 +60,9 @@ export async function runProcess(): Promise<void> {
 const pluginName = 'kubectl-vipnat';
 const ownCommand = new RegExp(`(?<!kubectl )\\bvipnat (?=(?:COMMAND|${commandNames.join('|')})\\b)`, 'g');
 
-/** The same program, whose help and errors name commands as a user of kubectl types them. */
-function asPlugin(host: ProgramHost): ProgramHost {
-  const name = (write: (text: string) => void) => (text: string) => {
-    write(text.replaceAll(ownCommand, 'kubectl vipnat '));
-  };
-  return { ...host, help: name(host.stdout), stderr: name(host.stderr) };
+/** Help and errors of a plugin name commands as a user of kubectl types them. */
+function nameCommands(text: string, { isPlugin = false }: ProgramHost): string {
+  return isPlugin ? text.replaceAll(ownCommand, 'kubectl vipnat ') : text;
 }
 
 /** Opening the stream, and node:tty, take time, which only terminals are worth. */
@@ -88,19 +85,16 @@ interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout
   readonly terminal?: () => Terminal;
   /** Whether it runs as a plugin of kubectl. */
   readonly isPlugin?: boolean;
-  /** Writes help; to standard output unless given. */
-  readonly help?: (text: string) => void;
 }
 
 /** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
-export async function runProgram(given: ProgramHost): Promise<number> {
-  const host = given.isPlugin === true ? asPlugin(given) : given;
+export async function runProgram(host: ProgramHost): Promise<number> {
   let form: ErrorForm = { isDebug: host.environment['VIPNAT_LOG_LEVEL'] === 'debug', isJson: false };
   try {
     const { width, isUnicode } = readHostScreen(host, 'auto');
     const call = await parseCommandLine(host.args, version, width ?? proseWidth);
     if (call.kind === 'text') {
-      (host.help ?? host.stdout)(isUnicode ? call.text : toAscii(call.text));
+      host.stdout(nameCommands(isUnicode ? call.text : toAscii(call.text), host));
       return exitStatuses.done;
     }
     const { command } = call;
@@ -119,7 +113,7 @@ export async function runProgram(given: ProgramHost): Promise<number> {
     return await command.run({ ...toContext(call, host), config, given, flags: call.flags });
   } catch (error) {
     const { text, exitCode } = formatError(error, form);
-    host.stderr(text);
+    host.stderr(nameCommands(text, host));
     return exitCode;
   }
 }

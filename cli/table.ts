@@ -65,7 +65,7 @@ const nameToLoad = {
   services: async () => (await import('./commands/services.ts')).services,
   seats: async () => (await import('./commands/seats.ts')).seats,
   device: async () => (await import('./commands/device.ts')).device,
-  completion: async () => (await import('./commands/completion.ts')).completion,
+  completion: async () => (await import('./commands/help.ts')).completion,
   help: async () => (await import('./commands/help.ts')).help,
   version: async () => (await import('./commands/help.ts')).printVersion,
 } as const satisfies Readonly<Record<string, CommandRow['load']>>;

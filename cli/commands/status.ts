@@ -355,7 +355,7 @@ async function printAllNodes(context: CommandContext<OptionsOf<typeof flags>>): 
   const route = findClusterRoute(config, options.context, systemClock);
   const only = config.vips.map(formatEndpoint);
   return await printScreens(options.watch, context, () =>
-    showAllMasters(route, systemClock, { only, screen: options.json ? null : screen() }),
+    showAllMasters(route, systemClock, only, options.json ? null : screen()),
   );
 }
 

@@ -12,13 +12,13 @@ export type LogIn = (origin: string, user: User, cluster: Cluster) => Promise<Us
 interface PluginHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly now: () => Date;
-  /** How long a plugin may take; two minutes unless given: a person may have to log in with a browser. */
+  /** Two minutes unless given: a person may have to log in with a browser. */
   readonly pluginMs?: number;
 }
 
 /**
- * Starts a credential plugin, as kubectl does, once for all who ask, and again when its credentials have expired. The plugin writes to
- * vipnat's standard error, and reads from its terminal. Rejects with API_CREDENTIALS_INVALID.
+ * Starts a credential plugin once for all who ask, and again when its credentials have expired. It writes to vipnat's standard error, and
+ * reads from its terminal. Rejects with API_CREDENTIALS_INVALID.
  */
 export function createLogIn({ environment, now, pluginMs = 120_000 }: PluginHost): LogIn {
   let last: Promise<Credential> | null = null;
@@ -60,18 +60,12 @@ const plugin = z.object({
 /** Source: client.authentication.k8s.io/v1, ExecCredential. */
 const credential = z.object({
   apiVersion: z.string(),
-  status: z.object({
-    token: text,
-    clientCertificateData: text,
-    clientKeyData: text,
-    expirationTimestamp: text,
-  }),
+  status: z
+    .object({ token: text, clientCertificateData: text, clientKeyData: text, expirationTimestamp: text })
+    .check(z.refine(({ token, clientKeyData }) => Boolean(token) || Boolean(clientKeyData))),
 });
 
 type Credential = z.output<typeof credential>['status'];
-
-/** A token is some kilobytes. */
-const maxBytes = 1_048_576;
 
 async function runPlugin(
   { environment, pluginMs }: Required<PluginHost>,
@@ -90,7 +84,6 @@ async function runPlugin(
   const about = describeCluster(cluster, config);
   const info = JSON.stringify({ kind: 'ExecCredential', apiVersion, spec: { interactive, ...about } });
   const own = Object.fromEntries(env.map(({ name, value }) => [name, value]));
-  // Imported late: most commands never get here.
   const { execa } = await import('execa');
   const end = await execa(command, args, {
     env: { ...environment, ...own, KUBERNETES_EXEC_INFO: info },
@@ -100,14 +93,14 @@ async function runPlugin(
     timeout: pluginMs,
     // In a process group of its own, it could not read from the terminal.
     killDescendants: !interactive,
-    maxBuffer: maxBytes,
     reject: false,
   });
   const fault = describeFault(end, config.installHint, pluginMs);
-  if (fault !== null) throw refuse(`${who} ${fault}`);
   const answer = credential.safeParse(readJson(end.stdout)).data;
-  if (answer?.apiVersion === apiVersion && isComplete(answer.status)) return answer.status;
-  throw refuse(`${who} printed no ExecCredential of ${apiVersion} with a token or a certificate`);
+  if (fault === null && answer?.apiVersion === apiVersion) return answer.status;
+  throw refuse(
+    `${who} ${fault ?? `printed no ExecCredential of ${apiVersion} with a token or a certificate`}`,
+  );
 }
 
 function describeFault(
@@ -120,10 +113,6 @@ function describeFault(
   const status = signal ?? (exitCode === undefined ? null : `exit status ${exitCode}`);
   if (status !== null) return `failed (${status}). It said why on standard error`;
   return `${code === 'ENOENT' ? 'is not installed' : `cannot be started (${code})`}. ${installHint}`.trim();
-}
-
-function isComplete({ token, clientCertificateData, clientKeyData }: Credential): boolean {
-  return Boolean(token) || (Boolean(clientCertificateData) && Boolean(clientKeyData));
 }
 
 /** In YAML, a key without a value is null. */

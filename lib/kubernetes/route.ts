@@ -251,11 +251,9 @@ export function findAccess(
   };
 }
 
-/** Where a command that a person runs finds credentials. */
+/** Where a command that a person runs finds credentials; null for what no flag names. */
 export interface PersonalSources {
-  /** What `--kubeconfig` names. */
   readonly kubeconfig: string | null;
-  /** What `--context` names; null for the current context. */
   readonly context: string | null;
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly home?: string;
@@ -347,7 +345,7 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
   await config.applyToHTTPSOptions(options);
-  const { ca, cert, key, rejectUnauthorized = true, auth } = options;
+  const { ca, cert, key, rejectUnauthorized = true, auth, agent } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const given = Object.entries({ ca, cert, key, rejectUnauthorized });
   return {
@@ -358,7 +356,7 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     headers: toHeaders(options.headers, auth),
-    ...(Boolean(cluster.proxyUrl) && throughProxy(options)),
+    ...(Boolean(cluster.proxyUrl) && { request: (call) => request({ ...call, agent }) }),
   };
 }
 
@@ -373,10 +371,6 @@ async function enter(origin: string, config: KubeConfig, logIn: LogIn | null): P
   if (logIn !== null && Boolean(user.exec))
     config.loadFromClusterAndUser(cluster, await logIn(origin, user, cluster));
   return cluster;
-}
-
-function throughProxy({ agent }: RequestOptions): Pick<ApiAccess, 'request'> {
-  return { request: (call) => request({ ...call, agent }) };
 }
 
 /** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */

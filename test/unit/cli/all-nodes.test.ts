@@ -67,7 +67,7 @@ async function ask(
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   const route = routeTo(certificates().authority, [`127.0.0.1:${port}`]);
-  const show = (screen: Screen | null) => showAllMasters(route, new FakeClock(), { only: [], screen });
+  const show = (screen: Screen | null) => showAllMasters(route, new FakeClock(), [], screen);
   return { ...(await show(plainScreen)), json: (await show(null)).text };
 }
 

@@ -148,7 +148,9 @@ test('a command asks the API of a context of two files, logs in once, and goes t
   const proxied = new Set<string>();
   const proxy = createServer().on('connect', ({ url = '' }, client: Socket) => {
     proxied.add(url);
-    const upstream = connect(server.port, () => client.write('HTTP/1.1 200 OK\r\n\r\n'));
+    const upstream = connect(server.port, '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+    });
     pipeline(client, upstream, client, () => undefined);
   });
   await once(proxy.listen(0, '127.0.0.1'), 'listening');
