@@ -77,7 +77,7 @@ const slimClientNode = {
   name: 'slim-client-node',
   setup({ onResolve, onLoad }) {
     const unused =
-      /^(undici|socks|\.\/(azure|gcp|exec|oidc)_auth\.js|\.\/middleware\.js|\.\/gen\/index\.js)$/;
+      /^(undici|socks|socks-proxy-agent|\.\/(azure|gcp|exec|oidc)_auth\.js|\.\/middleware\.js|\.\/gen\/index\.js)$/;
     onResolve({ filter: unused }, ({ path, importer }) =>
       importer.endsWith('/client-node/dist/config.js') ? { path, namespace: 'unused' } : undefined,
     );

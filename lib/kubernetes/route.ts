@@ -375,10 +375,10 @@ async function enter(origin: string, config: KubeConfig, logIn: LogIn | null): P
 
 /** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */
 function findDetour({ proxyUrl }: Cluster, { exec, authProvider }: User, isPersonal: boolean): string | null {
-  const { name: provider = null } = (authProvider ?? {}) as { readonly name?: string };
-  const isForeign = provider !== null && provider !== 'tokenFile';
+  const { name: provider = 'tokenFile' } = (authProvider ?? {}) as { readonly name?: string };
+  const isForeign = provider !== 'tokenFile';
   if (isForeign && isPersonal) return `its user has the auth-provider ${provider}. Use a plugin (exec)`;
-  if (isPersonal) return null;
+  if (isPersonal) return /^socks/.test(String(proxyUrl)) ? 'its cluster is behind a SOCKS proxy' : null;
   if (isForeign || Boolean(exec))
     return 'its user gets credentials from another program, which vipnat does not start';
   return Boolean(proxyUrl) ? 'its cluster is behind a proxy (proxy-url)' : null;

@@ -80,6 +80,7 @@ const faults: Readonly<Record<string, () => Partial<PersonalSources>>> = {
   'no file': () => ({ environment: { KUBECONFIG: '/a:/b:/' } }),
   'no context': () => ({ ...withUser({}), context: 'prod' }),
   'an auth-provider': () => withUser({ 'auth-provider': { name: 'oidc' } }),
+  'a SOCKS proxy': () => ({ kubeconfig: writeConfig('a', {}, { 'proxy-url': 'socks5://p' }) }),
   'one damaged file': () => ({
     environment: { KUBECONFIG: `${writeConfig('a', {})}:${write('bad', 'a: b: c')}` },
   }),
@@ -96,6 +97,7 @@ test.each(
     no file           | KUBECONFIG is /a:/b:/, and none of its files exists
     no context        | a.conf cannot be used: they have no context prod. Name one with --context. Contexts: a
     an auth-provider  | its user has the auth-provider oidc. Use a plugin
+    a SOCKS proxy     | its cluster is behind a SOCKS proxy
     one damaged file  | bad cannot be used: it is not a kubeconfig in YAML
     no plugin         | the program no-such-plugin of its user a is not installed. Get it from IT.
     a failing plugin  | p of its user a failed (exit status 3). It said why
