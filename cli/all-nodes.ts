@@ -146,7 +146,7 @@ function describeFailure({ code, message }: VipnatError, right: string, isListen
   if (code === 'API_FORBIDDEN') return `a role has to allow get of ${right}`;
   const why = message.replace(/^.*?(?:failed: |is answered with (?:503: )?)/, '');
   if (isListenKnown || !why.includes('refused')) return why;
-  return `${why}. Unless told otherwise, an agent listens on loopback only. ${advice}`;
+  return `${why}. Without this option, an agent listens on loopback only. ${advice}`;
 }
 
 /** `ADDR:PORT` or `off`, as the pod's own options say it; empty where they do not. */

@@ -311,14 +311,14 @@ Examples:
   vipnat status --vip 10.0.0.50
   vipnat status --vip 10.0.0.50 --json
   vipnat status --vip 10.0.0.50 --watch=5
-  vipnat status --all-nodes          all masters at once, where kubectl works
+  vipnat status --all-nodes          all masters, where kubectl works
 
 status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
 --all-nodes needs the right to get nodes/proxy or pods/proxy. Each agent has to listen
 beyond loopback: --listen 0.0.0.0:10268.
-Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync, an apiserver down,
-or a master that disagrees or is not known, 78 bad configuration.`,
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync, an apiserver down
+or a master not known, 78 bad configuration.`,
   flags,
   configOptions: hostOptions,
   agentScope: ({ allNodes }) => (allNodes ? null : 'host'),

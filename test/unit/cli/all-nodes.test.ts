@@ -113,7 +113,7 @@ test('what masters disagree about comes first; one that is off, or cannot be ask
   m2    yes       service-chain  yes        2/3  10.77.0.13:6443 dead
   m3    ?         ?              ?            ?  not known: the node is not ready. ${dial}no route to host
   m4    ?         ?              ?            ?  not known: a role has to allow get of pods/proxy in the namespace lb
-  m5    ?         ?              ?            ?  not known: ${dial}connection refused. Unless told otherwise, an agent listens on loopback only. Give it --listen 0.0.0.0:10268
+  m5    ?         ?              ?            ?  not known: ${dial}connection refused. Without this option, an agent listens on loopback only. Give it --listen 0.0.0.0:10268
   m6    ?         ?              ?            ?  not known: its agent has --listen 127.0.0.1:1. Give it --listen 0.0.0.0:10268
 `);
   expect(isTrouble).toBe(true);
