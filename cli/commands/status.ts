@@ -315,10 +315,10 @@ Examples:
 
 status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
---all-nodes needs the right to get nodes/proxy or pods/proxy. Each agent has to listen
-beyond loopback: --listen 0.0.0.0:10268.
-Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync, an apiserver down
-or a master not known, 78 bad configuration.`,
+--all-nodes needs the right to get nodes/proxy or pods/proxy, and agents with
+--listen 0.0.0.0:10268. Status 2 is then also for a master that is not known.
+Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver down,
+78 bad configuration.`,
   flags,
   configOptions: hostOptions,
   agentScope: ({ allNodes }) => (allNodes ? null : 'host'),
