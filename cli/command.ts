@@ -394,6 +394,9 @@ export const systemNamespace = text(
   "the namespace of vipnat's own objects (default: where a controller's Lease is)",
 );
 
+/** `--context` of a command that takes a person's credentials; null for the current context. */
+export const context = text('NAME', "the kubeconfig's context (default: its current one)");
+
 /** `--namespace` of a program of Services; the meaning says what is in it. */
 export function namespaceFlag(meaning: string): Flag<string> {
   return text('NAME', `${meaning} (default: ${servicesNamespace})`, (given = servicesNamespace) => given);

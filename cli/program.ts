@@ -13,6 +13,7 @@ import {
 import { fstatSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { constants } from 'node:os';
+import { basename } from 'node:path';
 import { type ConfigReading, configVariable, readConfig, type Flags } from '../config/load.ts';
 import { version, toAscii, exitStatuses, toPrintableLine, suggest, quoteText } from '../lib/text.ts';
 import {
@@ -51,7 +52,18 @@ export async function runProcess(): Promise<void> {
     terminal: readTerminal,
     stdout: writeStdout,
     stderr: writeStderr,
+    // A single executable has its own name in argv0 alone.
+    isPlugin: [process.argv[1], process.argv0].some((path) => basename(path ?? '') === pluginName),
   });
+}
+
+/** kubectl finds the program by this name for `kubectl vipnat`. */
+const pluginName = 'kubectl-vipnat';
+const ownCommand = new RegExp(`(?<!kubectl )\\bvipnat (?=(?:COMMAND|${commandNames.join('|')})\\b)`, 'g');
+
+/** Help and errors of a plugin name commands as a user of kubectl types them. */
+function nameCommands(text: string, { isPlugin = false }: ProgramHost): string {
+  return isPlugin ? text.replaceAll(ownCommand, 'kubectl vipnat ') : text;
 }
 
 /** Opening the stream, and node:tty, take time, which only terminals are worth. */
@@ -72,6 +84,8 @@ interface ProgramHost extends Pick<PlainContext<object>, 'environment' | 'stdout
   readonly args: readonly string[];
   /** What standard output is; a file or a pipe unless given. */
   readonly terminal?: () => Terminal;
+  /** Whether it runs as a plugin of kubectl. */
+  readonly isPlugin?: boolean;
 }
 
 /** Runs one command line to its end and answers the exit status. Never rejects: what fails is printed to stderr. */
@@ -81,10 +95,11 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     const { width, isUnicode } = readHostScreen(host, 'auto');
     const call = await parseCommandLine(host.args, version, width ?? proseWidth);
     if (call.kind === 'text') {
-      host.stdout(isUnicode ? call.text : toAscii(call.text));
+      host.stdout(nameCommands(isUnicode ? call.text : toAscii(call.text), host));
       return exitStatuses.done;
     }
     const { command } = call;
+    refusePlatform(call);
     if (command.configOptions === undefined) {
       refuseProblems(call.problems);
       return await command.run(toContext(call, host));
@@ -99,9 +114,18 @@ export async function runProgram(host: ProgramHost): Promise<number> {
     return await command.run({ ...toContext(call, host), config, given, flags: call.flags });
   } catch (error) {
     const { text, exitCode } = formatError(error, form);
-    host.stderr(text);
+    host.stderr(nameCommands(text, host));
     return exitCode;
   }
+}
+
+const hostCommands = /^(?:run|drain|undrain|cleanup|keepalived|balancer)$/;
+
+/** What is about this host needs Linux; what asks the Kubernetes API, or prints files, does not. */
+function refusePlatform({ row: { name }, command, options }: CallInvocation): void {
+  const isAboutHost = (command.configOptions !== undefined && command.agentScope?.(options)) ?? null;
+  if (process.platform === 'linux' || !(isAboutHost || hostCommands.test(name))) return;
+  throw new VipnatError('NOT_LINUX', `vipnat ${name} runs on a Linux node, and this is ${process.platform}`);
 }
 
 function toContext({ options, words }: CallInvocation, host: ProgramHost) {

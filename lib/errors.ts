@@ -30,6 +30,12 @@ const errorCatalogue = {
     meaning: 'The Node.js that runs vipnat is older than 22.19.',
     remedy: 'Install a newer Node.js. In a checkout, `scripts/vipnat` brings its own.',
   },
+  NOT_LINUX: {
+    ...permanent,
+    meaning: 'The command is about the host that it runs on, and this host does not run Linux.',
+    remedy:
+      'Run the command on a node. `services`, `seats`, `device`, `manifest` and `status --all-nodes` run on any computer.',
+  },
   TOOL_MISSING: {
     meaning: 'iptables, nft or another tool is not on this host.',
     remedy: 'Install the package that the line names, or choose another backend with `--iptables`.',
@@ -109,8 +115,9 @@ const errorCatalogue = {
   },
   API_CREDENTIALS_INVALID: {
     meaning:
-      "vipnat cannot use the kubeconfig or the pod's service account. It is not YAML, names no server, misses a file, or names a program to start. vipnat keeps the apiservers that it knows.",
-    remedy: 'Give `--kubeconfig` a file with a certificate or token. vipnat reads it at each attempt.',
+      "vipnat cannot use the kubeconfig or the pod's service account. It is not YAML, names no server or misses a file. Or its credential plugin failed, which only commands of a person start. The agent keeps the apiservers that it knows.",
+    remedy:
+      'Do what the line says. Give the agent a file with a certificate or token. It reads the file at each attempt.',
   },
   API_UNREACHABLE: {
     meaning: 'No apiserver answers the requests of vipnat. The agent keeps the apiservers that it knows.',

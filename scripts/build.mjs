@@ -70,14 +70,14 @@ const slimCommander = {
 };
 
 /**
- * What client-node's file has for credentials from other programs and for proxies, which lib/kubernetes/route.ts refuses, and for
+ * What client-node's file has for credentials from other programs, which lib/kernel/credential-plugin.ts starts or route.ts refuses, and for
  * clients of the API, which vipnat does not use: 95 % of it. No user is one of these authenticators'.
  */
 const slimClientNode = {
   name: 'slim-client-node',
   setup({ onResolve, onLoad }) {
     const unused =
-      /^(undici|socks|socks-proxy-agent|hpagent|\.\/(azure|gcp|exec|oidc)_auth\.js|\.\/middleware\.js|\.\/gen\/index\.js)$/;
+      /^(undici|socks|socks-proxy-agent|\.\/(azure|gcp|exec|oidc)_auth\.js|\.\/middleware\.js|\.\/gen\/index\.js)$/;
     onResolve({ filter: unused }, ({ path, importer }) =>
       importer.endsWith('/client-node/dist/config.js') ? { path, namespace: 'unused' } : undefined,
     );

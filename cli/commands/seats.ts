@@ -30,6 +30,7 @@ import {
   systemNamespace,
   checkNamespace,
   servicesNamespace,
+  context,
 } from '../command.ts';
 import { safeParse } from 'zod/mini';
 import { nodeName } from '../../config/options.ts';
@@ -102,7 +103,7 @@ export function formatSeatsJson({ seats, nodes, drained }: SeatsView): string {
   });
 }
 
-const flags = { systemNamespace, json, color };
+const flags = { systemNamespace, context, json, color };
 
 /** What it does, the default first. */
 const actions = ['list', 'drain', 'undrain', 'rebalance'] as const;
@@ -133,15 +134,15 @@ export const seats = defineCommand({
   usage: '[drain|undrain NODE|rebalance] [options]',
   help: `
 Examples:
-  vipnat seats --kubeconfig /etc/kubernetes/admin.conf
+  vipnat seats --context production
   vipnat seats --json
   vipnat seats drain worker-1        the node gives up its seats, and gets none
   vipnat seats undrain worker-1      the node may hold seats again
   vipnat seats rebalance             each seat goes to the first of its nodes
 
 A seat is a part of a pool's addresses, which one node holds at a time. seats reads the
-Kubernetes API and asks no node. drain, undrain and rebalance change an annotation of
-each AddressPool, and wait until the seats have moved.
+Kubernetes API, with the credentials that kubectl takes, and asks no node. drain, undrain
+and rebalance change an annotation of each AddressPool, and wait until the seats have moved.
 Exit status: 0 each seat has one node, 1 failed, 2 one has none or two,
 78 bad configuration.`,
   flags,
@@ -166,7 +167,7 @@ function explainNode(action: string, node: string | undefined): string {
 
 async function moveAndPrint(context: CommandContext<OptionsOf<typeof flags> & Asked>): Promise<number> {
   const { config, options, screen, stdout, stderr } = context;
-  const route = findClusterRoute(config, 'seats');
+  const route = findClusterRoute(config, options.context, systemClock);
   const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
   const api = createSeatsApi(route, systemClock, namespace ?? servicesNamespace);
   const print = (words: string) => {

@@ -15,6 +15,7 @@ import {
   text,
   toggle,
   checkNamespace,
+  context,
 } from '../command.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
 import { systemClock } from '../../lib/clock.ts';
@@ -94,6 +95,7 @@ const flags = {
   namespace: text('NAME', 'only the Services of this namespace; also -n'),
   allNamespaces: toggle('the Services of all namespaces, which is the default; also -A'),
   systemNamespace,
+  context,
   json,
   // From one screen to the next: each lists all Services again.
   watch: watch(2000),
@@ -120,15 +122,15 @@ export const services = defineCommand({
   usage: '[[NS/]NAME] [options]',
   help: `
 Examples:
-  vipnat services --kubeconfig /etc/kubernetes/admin.conf
+  vipnat services --context production
   vipnat services default/web        one Service, with its pods, nodes and events
   vipnat services -n shop            only the Services of a namespace
   vipnat services --watch
   vipnat services --json
 
-services reads the Kubernetes API and asks no node. It lists the Services of vipnat,
-and those without a class that have no address. The reason is printed below a Service
-that does not work.
+services reads the Kubernetes API, with the credentials that kubectl takes, and asks no
+node. It lists the Services of vipnat, and those without a class that have no address.
+The reason is printed below a Service that does not work.
 Exit status: 0 all Services work, 1 failed, 2 one does not, or no controller leads,
 78 bad configuration.`,
   flags,
@@ -161,7 +163,7 @@ async function printServices(context: ServicesContext): Promise<number> {
   const { config, options, stderr } = context;
   // Help and mistakes load this file, too.
   const { createServicesApi, findClusterRoute, findSystemNamespace } = await import('../services/read.ts');
-  const route = findClusterRoute(config, 'services');
+  const route = findClusterRoute(config, options.context, systemClock);
   const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
   const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
   return await printScreens(options.watch, context, () =>

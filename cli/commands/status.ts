@@ -38,6 +38,8 @@ import {
   json,
   watch,
   color,
+  context,
+  toggle,
   type CommandContext,
   type OptionsOf,
   defineCommand,
@@ -294,7 +296,13 @@ const fieldToRead: Readonly<Record<string, (activity: Activity) => unknown>> = {
   addressesInUse: ({ inUse }) => inUse,
 };
 
-const flags = { json, watch: watch(1000), color };
+const flags = {
+  allNodes: toggle('ask the agents of all masters through the Kubernetes API, from any computer'),
+  context,
+  json,
+  watch: watch(1000),
+  color,
+};
 
 /** `vipnat status`. */
 export const status = defineCommand({
@@ -303,20 +311,29 @@ Examples:
   vipnat status --vip 10.0.0.50
   vipnat status --vip 10.0.0.50 --json
   vipnat status --vip 10.0.0.50 --watch=5
+  vipnat status --all-nodes          all masters, where kubectl works
 
 status needs neither the agent nor the API, and changes nothing.
 If an agent runs here, no option is needed: the command takes the agent's options.
+--all-nodes needs the right to get nodes/proxy or pods/proxy, and agents with
+--listen 0.0.0.0:10268. Status 2 is then also for a master that is not known.
 Exit status: 0 nothing wrong, 1 failed, 2 not balanced, not in sync or an apiserver down,
 78 bad configuration.`,
   flags,
   configOptions: hostOptions,
-  agentScope: () => 'host',
-  check: ({ noVip }) => noVip(),
+  agentScope: ({ allNodes }) => (allNodes ? null : 'host'),
+  check: ({ options, noVip }) => [
+    ...(options.allNodes ? [] : noVip()),
+    ...(options.context !== null && !options.allNodes
+      ? ['--context is for --all-nodes only. Leave it out']
+      : []),
+  ],
   run: printStatus,
 });
 
 async function printStatus(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
   const { config, options, screen, stderr } = context;
+  if (options.allNodes) return await printAllNodes(context);
   // Help and mistakes load this file, too.
   const { readStatus } = await import('../../agent/main.ts');
   const { inspectBalancer } = await import('../../balancer/main.ts');
@@ -329,6 +346,17 @@ async function printStatus(context: CommandContext<OptionsOf<typeof flags>>): Pr
       : formatAll(found, services, screen());
     return { text, isTrouble: (found !== null && isInTrouble(found)) || findTrouble(services) !== null };
   });
+}
+
+async function printAllNodes(context: CommandContext<OptionsOf<typeof flags>>): Promise<number> {
+  const { config, options, screen } = context;
+  const { showAllMasters } = await import('../all-nodes.ts');
+  const { findClusterRoute } = await import('../services/read.ts');
+  const route = findClusterRoute(config, options.context, systemClock);
+  const only = config.vips.map(formatEndpoint);
+  return await printScreens(options.watch, context, () =>
+    showAllMasters(route, systemClock, only, options.json ? null : screen()),
+  );
 }
 
 function formatAllJson(found: HostStatus | null, services: HostBalancer, node: string): string {

@@ -1,8 +1,7 @@
-import { type Config } from '../../config/options.ts';
-import { type ApiRoute, findRoute } from '../../lib/kubernetes/route.ts';
+import type { Config } from '../../config/options.ts';
+import { ApiRoute, findPersonalAccess } from '../../lib/kubernetes/route.ts';
 import { VipnatError, findErrorCode } from '../../lib/errors.ts';
-import { statSync } from 'node:fs';
-import { suggest, quoteText } from '../../lib/text.ts';
+import { suggest } from '../../lib/text.ts';
 import type { ServiceObjects, ServicesView, ServiceView } from './view.ts';
 import { type NamespacedName, name, objectVersion, type Resource } from '../../lib/kubernetes/client.ts';
 import { createLister, type ListAll } from '../../lib/kubernetes/list-watch.ts';
@@ -21,34 +20,17 @@ import { viewServices, selectPodsOf } from './read-view.ts';
 import * as z from 'zod/mini';
 
 /**
- * How a command that is about Services gets at the Kubernetes API. It may go by a virtual IP: the command is for any host. Without
- * `--kubeconfig` it uses the files of KUBECONFIG, as kubectl does.
- * @throws VipnatError API_CREDENTIALS_INVALID without credentials, or if KUBECONFIG names no file that exists
+ * How a command that a person runs anywhere gets at the Kubernetes API: with the credentials that kubectl would take. It may go by a
+ * virtual IP.
+ * @throws VipnatError API_CREDENTIALS_INVALID without credentials, naming all places
  */
 export function findClusterRoute(
-  config: Config,
-  command: string,
-  environment: Readonly<Record<string, string | undefined>> = process.env,
+  { kubeconfig }: Pick<Config, 'kubeconfig'>,
+  context: string | null,
+  clock: Parameters<typeof createLister>[1],
 ): ApiRoute {
-  const kubeconfig = config.kubeconfig ?? findKubeconfig(environment['KUBECONFIG'] ?? '');
-  const route = findRoute({ ...config, kubeconfig, vips: [] });
-  if (route !== null) return route;
-  const example = `Example: vipnat ${command} --kubeconfig /etc/kubernetes/admin.conf`;
-  throw new VipnatError(
-    'API_CREDENTIALS_INVALID',
-    `${command} reads the Kubernetes API, and has no credentials for it. ${example}`,
-  );
-}
-
-/** The first file of the list that exists; null where the list is empty. Unlike kubectl's, the files are not merged. */
-function findKubeconfig(list: string): string | null {
-  const paths = list.split(':').filter((path) => path !== '');
-  const found = paths.find((path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true);
-  if (paths.length === 0 || found !== undefined) return found ?? null;
-  throw new VipnatError(
-    'API_CREDENTIALS_INVALID',
-    `KUBECONFIG is ${quoteText(list)}, and names no file that exists. Name one there or with --kubeconfig, or unset KUBECONFIG`,
-  );
+  const sources = { kubeconfig, context, environment: process.env, now: clock.date.bind(clock) };
+  return new ApiRoute(findPersonalAccess(sources), []);
 }
 
 /** One Service, with what was said of it. */

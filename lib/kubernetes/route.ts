@@ -1,10 +1,13 @@
 import { type Endpoint, parseAddress, classifyAddress, formatEndpoint, isAtVip } from '../net.ts';
 import { isIP } from 'node:net';
-import type { RequestOptions } from 'node:https';
+import { request, type RequestOptions } from 'node:https';
 import type { ClientRequest } from 'node:http';
 import type { KubeConfig, Cluster, User } from '@kubernetes/client-node';
 import { VipnatError } from '../errors.ts';
 import { statSync } from 'node:fs';
+import { delimiter, dirname, join, resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { createLogIn, type LogIn } from '../kernel/credential-plugin.ts';
 
 interface RouteOptions {
   /** Null for a service account's, if any. */
@@ -192,8 +195,8 @@ function describeKnown(known: KnownApiservers | null): string {
 }
 
 /**
- * With which credentials the API is asked. client-node reads them, as kubectl would. A kubeconfig that gets them from
- * another program is refused: that program would run with vipnat's rights (I2). NODE_TLS_REJECT_UNAUTHORIZED decides nothing.
+ * With which credentials the API is asked. client-node reads them, as kubectl would. The agent refuses a kubeconfig that gets them from
+ * another program: that program would run with the agent's rights (I2). NODE_TLS_REJECT_UNAUTHORIZED decides nothing.
  */
 // Not `import { type … }`: that would load the package.
 
@@ -234,7 +237,7 @@ export function findAccess(
 ): ReadAccess | null {
   if (kubeconfig !== null) {
     return () =>
-      readAccess(kubeconfig, kubeconfig, (config) => {
+      readAccess(kubeconfig, [kubeconfig], (config) => {
         config.loadFromFile(kubeconfig);
       });
   }
@@ -244,18 +247,91 @@ export function findAccess(
     const load = (config: KubeConfig) => {
       config.loadFromCluster(root);
     };
-    return { ...(await readAccess("this pod's service account", token, load)), isInCluster: true };
+    return { ...(await readAccess("this pod's service account", [token], load)), isInCluster: true };
   };
 }
 
-async function readAccess(origin: string, file: string, load: (config: KubeConfig) => void) {
-  if (!isFile(file)) throw unusable(origin, `${file} is not a readable file`);
+/** Where a command that a person runs finds credentials; null for what no flag names. */
+export interface PersonalSources {
+  readonly kubeconfig: string | null;
+  readonly context: string | null;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly home?: string;
+  readonly now: () => Date;
+  readonly pluginMs?: number;
+}
+
+/**
+ * The credentials of the person who runs a command, as kubectl finds them: `--kubeconfig`, else the files of KUBECONFIG, merged, else
+ * ~/.kube/config, else the pod's service account. It starts a credential plugin once, and again after its credentials have expired.
+ * @throws VipnatError API_CREDENTIALS_INVALID, naming all these places, where there are none
+ */
+export function findPersonalAccess(sources: PersonalSources): ReadAccess {
+  const { kubeconfig, context, environment, home = homedir() } = sources;
+  const list = environment['KUBECONFIG'] ?? '';
+  const usual = join(home, '.kube/config');
+  const listed = list.split(delimiter).filter((path) => path !== '');
+  const isThere = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  const found = (listed.length === 0 ? [usual] : listed).filter(isThere);
+  const files = kubeconfig === null ? found : [kubeconfig];
+  const inPod = files.length + listed.length > 0 ? null : findAccess(null, environment);
+  if (inPod !== null) return inPod;
+  if (files.length === 0) {
+    const places = `--kubeconfig is not given, KUBECONFIG is ${listed.length === 0 ? 'empty' : list}`;
+    const which = listed.length === 0 ? `there is no file ${usual}` : 'none of its files exists';
+    throw new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
+  }
+  const logIn = createLogIn(sources);
+  const load: Load = (config, create) => {
+    config.loadFromOptions(mergeFiles(files, create, context));
+  };
+  return () => readAccess(files.join(', '), files, load, logIn);
+}
+
+type Load = (config: KubeConfig, create: () => KubeConfig) => void;
+
+/** As kubectl merges: of two with the same name the first counts, and so does the first current context. */
+function mergeFiles(files: readonly string[], create: () => KubeConfig, context: string | null) {
+  const parts = files.map((file) => loadFile(create(), file));
+  const contexts = parts.flatMap((part) => part.contexts);
+  const names = new Set(contexts.map(({ name }) => name));
+  const chosen = context ?? parts.map((part) => part.getCurrentContext()).find(Boolean) ?? '';
+  if (!names.has(chosen)) {
+    const what = chosen === '' ? 'no current context' : `no context ${chosen}`;
+    const known = [...names].join(', ') || 'none';
+    throw unusable(files.join(', '), `they have ${what}. Name one with --context. Contexts: ${known}`);
+  }
+  const [clusters, users] = [parts.flatMap((part) => part.clusters), parts.flatMap((part) => part.users)];
+  return { clusters, users, contexts, currentContext: chosen };
+}
+
+/** A path of a program starts from the folder of the file. */
+function loadFile(config: KubeConfig, file: string): KubeConfig {
+  try {
+    config.loadFromFile(file);
+  } catch (error) {
+    throw unusable(file, describeLoadFailure(error));
+  }
+  for (const { exec } of config.users as { readonly exec?: { command?: unknown } | null }[])
+    if (typeof exec?.command === 'string' && exec.command.includes('/'))
+      exec.command = resolve(dirname(file), exec.command);
+  return config;
+}
+
+async function readAccess(
+  origin: string,
+  files: readonly string[],
+  load: Load,
+  logIn: LogIn | null = null,
+): Promise<ApiAccess> {
+  const gone = files.find((file) => !isFile(file));
+  if (gone !== undefined) throw unusable(origin, `${gone} is not a readable file`);
   // Imported late, as only those with credentials need it. scripts/build.mjs leaves out what is refused below.
   const client = await import('@kubernetes/client-node/dist/config.js');
   try {
     const config = new client.KubeConfig();
-    load(config);
-    return await toAccess(origin, config);
+    load(config, () => new client.KubeConfig());
+    return await toAccess(origin, config, logIn);
   } catch (error) {
     if (error instanceof VipnatError) throw error;
     // The parser's own words quote the file, with its secrets.
@@ -263,17 +339,13 @@ async function readAccess(origin: string, file: string, load: (config: KubeConfi
   }
 }
 
-async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> {
-  const cluster = config.getCurrentCluster();
-  const user = config.getCurrentUser();
-  if (cluster === null || user === null)
-    throw unusable(origin, 'its current context names no cluster and user');
-  refuseDetours(origin, cluster, user);
+async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<ApiAccess> {
+  const cluster = await enter(origin, config, logIn);
   const url = URL.parse(cluster.server);
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
   await config.applyToHTTPSOptions(options);
-  const { ca, cert, key, rejectUnauthorized = true, auth } = options;
+  const { ca, cert, key, rejectUnauthorized = true, auth, agent } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const given = Object.entries({ ca, cert, key, rejectUnauthorized });
   return {
@@ -284,15 +356,32 @@ async function toAccess(origin: string, config: KubeConfig): Promise<ApiAccess> 
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     headers: toHeaders(options.headers, auth),
+    ...(Boolean(cluster.proxyUrl) && { request: (call) => request({ ...call, agent }) }),
   };
 }
 
-function refuseDetours(origin: string, { proxyUrl }: Cluster, { exec, authProvider }: User): void {
-  const provider = authProvider as { readonly name?: unknown } | null | undefined;
-  if (Boolean(exec) || (Boolean(provider) && provider?.name !== 'tokenFile')) {
-    throw unusable(origin, 'its user gets credentials from another program, which vipnat does not start');
-  }
-  if (Boolean(proxyUrl)) throw unusable(origin, 'its cluster is behind a proxy (proxy-url)');
+/** Answers the cluster of the current context. Its user has credentials from then on, or is refused. */
+async function enter(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<Cluster> {
+  const cluster = config.getCurrentCluster();
+  const user = config.getCurrentUser();
+  if (cluster === null || user === null)
+    throw unusable(origin, 'its current context names no cluster and user');
+  const detour = findDetour(cluster, user, logIn !== null);
+  if (detour !== null) throw unusable(origin, detour);
+  if (logIn !== null && Boolean(user.exec))
+    config.loadFromClusterAndUser(cluster, await logIn(origin, user, cluster));
+  return cluster;
+}
+
+/** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */
+function findDetour({ proxyUrl }: Cluster, { exec, authProvider }: User, isPersonal: boolean): string | null {
+  const { name: provider = 'tokenFile' } = (authProvider ?? {}) as { readonly name?: string };
+  const isForeign = provider !== 'tokenFile';
+  if (isForeign && isPersonal) return `its user has the auth-provider ${provider}. Use a plugin (exec)`;
+  if (isPersonal) return /^socks/.test(String(proxyUrl)) ? 'its cluster is behind a SOCKS proxy' : null;
+  if (isForeign || Boolean(exec))
+    return 'its user gets credentials from another program, which vipnat does not start';
+  return Boolean(proxyUrl) ? 'its cluster is behind a proxy (proxy-url)' : null;
 }
 
 function toHeaders(headers: RequestOptions['headers'], auth: string | null | undefined) {

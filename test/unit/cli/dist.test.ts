@@ -1,6 +1,6 @@
 import { beforeAll, describe, test, expect } from '@jest/globals';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { cpSync, readFileSync, writeFileSync, openSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync, openSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeFolder } from '../../support/network/own-folder.ts';
 import { startDriverExample } from '../../support/documents/driver-example.ts';
@@ -84,6 +84,30 @@ describe('dist/, taken away from its checkout', () => {
         /^vipnat: \[NODE_TOO_OLD\] this is Node 18\.20\.8, and vipnat needs 22\.19 or newer\..*\n$/,
       ),
     });
+  });
+
+  test('is a plugin of kubectl on a Mac: what is about the API works, what needs a node says so', () => {
+    const preload = join(folder, 'mac.cjs');
+    writeFileSync(preload, "Object.defineProperty(process, 'platform', { value: 'darwin' });");
+    const plugin = join(folder, 'kubectl-vipnat');
+    symlinkSync(join(folder, 'dist/vipnat.js'), plugin);
+    const ask = (...args: string[]) =>
+      spawnSync(process.execPath, ['--require', preload, plugin, ...args], { encoding: 'utf8', env: {} });
+    expect(ask('check', '--vip', '10.0.0.50')).toMatchObject({
+      ...{ status: 1, stdout: '' },
+      stderr: 'vipnat: [NOT_LINUX] kubectl vipnat check runs on a Linux node, and this is darwin\n',
+    });
+    expect(ask('services', '--help').stdout).toMatch(
+      /^Usage: kubectl vipnat services .*\n {2}kubectl vipnat /s,
+    );
+    const access = "{server: 'https://127.0.0.1:1', proxy-url: 'http://127.0.0.1:1'}";
+    writeFileSync(
+      join(folder, 'a.conf'),
+      `{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], clusters: [{name: a, cluster: ${access}}], users: [{name: a, user: {exec: {command: echo, apiVersion: v1}}}]}`,
+    );
+    expect(ask('status', '--all-nodes', '--kubeconfig', join(folder, 'a.conf')).stderr).toMatch(
+      /the program echo of its user a (?:is not installed|printed no ExecCredential of v1)/,
+    );
   });
 
   test('works with ready-made code that V8 refuses', () => {

@@ -12,7 +12,7 @@ import { ReleaseError } from '../settings/error.ts';
 const files = ['dist', 'docs', 'manifests', 'CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md'];
 
 /** Fields of package.json that are of use to whoever installs it. */
-const fields = ['name', 'version', 'description', 'license', 'bin', 'engines', 'os'];
+const fields = ['name', 'version', 'description', 'license', 'bin', 'engines'];
 
 /** Makes the package for npm's registry. It depends on no other package: dist/ has them all. */
 export async function makeNpmTarball(release: Release): Promise<readonly string[]> {

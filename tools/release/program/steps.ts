@@ -1,6 +1,7 @@
 import type { Program } from './requirements.ts';
 import type { Release } from '../settings/release.ts';
 import { makeNpmTarball } from '../npm/tarball.ts';
+import { writeKrewManifest } from '../npm/krew.ts';
 import { makeExecutables } from '../executable/executable.ts';
 import { makePackages } from '../packages/packages.ts';
 import { writeVex } from '../documents/vex.ts';
@@ -28,6 +29,11 @@ export interface Step {
 /** All steps, in the order in which they run: later ones may use the files of earlier ones. */
 export const steps: readonly Step[] = [
   { name: 'npm', makes: "the package for npm's registry", make: makeNpmTarball },
+  {
+    name: 'krew',
+    makes: "krew's manifest of kubectl vipnat; nothing without RELEASE_REPOSITORY",
+    make: writeKrewManifest,
+  },
   {
     name: 'executable',
     makes: 'one self-contained program for each processor',

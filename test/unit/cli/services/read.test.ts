@@ -1,8 +1,8 @@
 import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
-import { writeFileSync } from 'node:fs';
-import { readConfig } from '../../../../config/load.ts';
-import { createServicesApi, findClusterRoute, findSystemNamespace } from '../../../../cli/services/read.ts';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
+import { createServicesApi, findSystemNamespace } from '../../../../cli/services/read.ts';
 import { test, expect } from '@jest/globals';
 import { useCertificates, routeTo } from '../../../support/api/api-world.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
@@ -10,39 +10,126 @@ import { controllerQuestions } from '../../../support/kube-api/service-questions
 import { FakeClock } from '../../../support/fakes/clock.ts';
 import { electionLease } from '../../../../lib/api/vipnat.ts';
 import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
+import { runHere } from '../../../support/documents/call.ts';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { pipeline } from 'node:stream';
+import { readTable } from '../../../support/doctor/well-host.ts';
 
 const folder = makeFolder('kubeconfig');
-const makeFile = (name: string) => {
+const certificates = useCertificates();
+
+/** Writes a file, and answers its path. */
+const write = (name: string, text: string, mode = 0o644) => {
   const path = join(folder, name);
-  const text = `{clusters: [{name: a, cluster: {server: 'https://${name}:6443'}}], users: [{name: a, user: {token: t}}],
-    contexts: [{name: a, context: {cluster: a, user: a}}], current-context: a}`;
-  writeFileSync(path, text);
+  writeFileSync(path, text, { mode });
   return path;
 };
-const [first, second] = [makeFile('first.example'), makeFile('second.example')];
-const missing = join(folder, 'missing');
 
-const findServer = async (KUBECONFIG: string | undefined, kubeconfig: string | null = null) => {
-  const { config: base } = await readConfig({ flags: {}, environment: {}, file: undefined });
-  const config = { ...base, kubeconfig };
-  return (await findClusterRoute(config, 'services', { KUBECONFIG }).choose()).access.host;
+/** A kubeconfig of one context, all of whose parts have one name. JSON is YAML. */
+const writeConfig = (name: string, user: object, cluster: object = {}) => {
+  const part = { server: `https://${name}.example:6443`, ...cluster };
+  const config = {
+    'current-context': name,
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    clusters: [{ name, cluster: part }],
+    users: [{ name, user }],
+  };
+  return write(`${name}.conf`, JSON.stringify(config));
 };
 
-test('KUBECONFIG names the credentials: the first file of its list that exists, after --kubeconfig', async () => {
-  expect(await findServer(first)).toBe('first.example');
-  expect(await findServer(`${missing}::${second}:${first}`)).toBe('second.example');
-  expect(await findServer(first, second)).toBe('second.example');
-  expect(await findServer(missing, second)).toBe('second.example');
+/** A plugin that notes each run, what it was told and its standard input, and then does this. */
+const runs = join(folder, 'runs');
+const writePlugin = (name: string, lines: string) =>
+  write(name, `#!/bin/sh\necho "$1 $SECRET $KUBERNETES_EXEC_INFO" >>${runs}\n${lines}\n`, 0o755);
+const listRuns = () => readFileSync(runs, { encoding: 'utf8', flag: 'a+' }).split('\n').slice(0, -1);
+const apiVersion = 'client.authentication.k8s.io/v1';
+const print = (status: object) =>
+  `cat <<'END'\n${JSON.stringify({ kind: 'ExecCredential', apiVersion, status })}\nEND`;
+const exec = (command: string, more: object = {}) => ({ exec: { apiVersion, command, ...more } });
+
+const find = (more: Partial<PersonalSources> = {}) =>
+  findPersonalAccess({
+    ...{ kubeconfig: null, context: null, environment: {}, home: '/nonexistent' },
+    ...{ now: () => new Date(0), ...more },
+  });
+test('credentials are found as kubectl finds them: by the flag, in the merged files, at home', async () => {
+  const [first = '', second = ''] = ['first', 'second'].map((name) => writeConfig(name, { token: name }));
+  const home = join(folder, 'home');
+  mkdirSync(join(home, '.kube'), { recursive: true });
+  copyFileSync(second, join(home, '.kube/config'));
+  // Both have the user of the first.
+  const twice = write(
+    'twice.conf',
+    readFileSync(first, 'utf8').replace('"token":"first"', '"token":"twice"'),
+  );
+  const ask = async (list: string, more: Partial<PersonalSources> = {}) =>
+    (await find({ environment: { KUBECONFIG: list }, ...more })()).headers['Authorization'];
+  expect(await ask(`/nonexistent::${first}:${second}`)).toBe('Bearer first');
+  expect(await ask(`${first}:${second}`, { context: 'second' })).toBe('Bearer second');
+  expect(await ask(`${first}:/nonexistent`, { kubeconfig: second })).toBe('Bearer second');
+  expect(await ask(`${twice}:${first}`)).toBe('Bearer twice');
+  expect(await ask('', { home })).toBe('Bearer second');
 });
 
-test('a list without a file that exists is an error that names it, and an empty one counts as none', async () => {
-  const asked = findServer('/a:/b.conf:/');
+const withUser = (user: object) => ({ kubeconfig: writeConfig('a', user) });
+const withPlugin = (lines: string) => withUser(exec(writePlugin('p', lines)));
+const faults: Readonly<Record<string, () => Partial<PersonalSources>>> = {
+  nothing: () => ({}),
+  'no file': () => ({ environment: { KUBECONFIG: '/a:/b:/' } }),
+  'no context': () => ({ ...withUser({}), context: 'prod' }),
+  'an auth-provider': () => withUser({ 'auth-provider': { name: 'oidc' } }),
+  'a SOCKS proxy': () => ({ kubeconfig: writeConfig('a', {}, { 'proxy-url': 'socks5://p' }) }),
+  'one damaged file': () => ({
+    environment: { KUBECONFIG: `${writeConfig('a', {})}:${write('bad', 'a: b: c')}` },
+  }),
+  'no plugin': () => withUser(exec('no-such-plugin', { installHint: 'Get it from IT.' })),
+  'a failing plugin': () => withPlugin('exit 3'),
+  'a plugin and its child that hang': () => ({ pluginMs: 100, ...withPlugin('sleep 1000') }),
+  'a plugin without a token': () => withPlugin(print({})),
+  'a plugin that needs a terminal': () => withUser(exec('p', { interactiveMode: 'Always' })),
+};
+
+test.each(
+  readTable(`
+    nothing           | --kubeconfig is not given, KUBECONFIG is empty, and there is no file /nonexistent/.kube/config
+    no file           | KUBECONFIG is /a:/b:/, and none of its files exists
+    no context        | a.conf cannot be used: they have no context prod. Name one with --context. Contexts: a
+    an auth-provider  | its user has the auth-provider oidc. Use a plugin
+    a SOCKS proxy     | its cluster is behind a SOCKS proxy
+    one damaged file  | bad cannot be used: it is not a kubeconfig in YAML
+    no plugin         | the program no-such-plugin of its user a is not installed. Get it from IT.
+    a failing plugin  | p of its user a failed (exit status 3). It said why
+    a plugin and its child that hang | p of its user a did not end within 0.1 s
+    a plugin without a token | p of its user a printed no ExecCredential of ${apiVersion} with
+    a plugin that needs a terminal | the program p of its user a needs a terminal`),
+)('%s is one error, which names the cause', async (fault, message) => {
+  const asked = Promise.resolve().then(() => find(faults[fault]?.())());
   await expect(asked).rejects.toMatchObject({ code: 'API_CREDENTIALS_INVALID' });
-  await expect(asked).rejects.toThrow('KUBECONFIG is /a:/b.conf');
-  await expect(findServer('')).rejects.toThrow('has no credentials for it. Example: vipnat services');
+  await expect(asked).rejects.toThrow(message);
 });
 
-const certificates = useCertificates();
+test('a plugin runs once until its token expires, and knows what it is told', async () => {
+  rmSync(runs, { force: true });
+  const expirationTimestamp = '2026-01-01T00:00:00Z';
+  writePlugin('login', print({ token: 'a', expirationTimestamp }));
+  const more = { args: ['in'], env: [{ name: 'SECRET', value: 's' }], provideClusterInfo: true };
+  let now = new Date('2025-12-31T23:59:59Z');
+  const access = find({ ...withUser(exec('./login', more)), now: () => now });
+  const [one] = [...(await Promise.all([access(), access()])), await access()];
+  expect(one.headers).toEqual({ Authorization: 'Bearer a' });
+  const [run = '', ...others] = listRuns();
+  expect(others).toEqual([]);
+  expect(run.slice(0, 5)).toBe('in s ');
+  expect(JSON.parse(run.slice(5))).toMatchObject({
+    ...{ kind: 'ExecCredential', apiVersion },
+    spec: { interactive: false, cluster: { server: 'https://a.example:6443' } },
+  });
+  now = new Date(expirationTimestamp);
+  await access();
+  expect(listRuns()).toHaveLength(2);
+});
 
 /** An API that may be asked for these, and how to get there. */
 async function startApi() {
@@ -56,6 +143,41 @@ async function startApi() {
   server.allowsAll = true;
   return { server, route: routeTo(certificates().authority, [`127.0.0.1:${server.port}`]) };
 }
+
+test('a command asks the API of a context of two files, logs in once, and goes through a proxy', async () => {
+  rmSync(runs, { force: true });
+  const { server } = await startApi();
+  const proxied = new Set<string>();
+  const proxy = createServer().on('connect', ({ url = '' }, client: Socket) => {
+    proxied.add(url);
+    const upstream = connect(server.port, '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 OK\r\n\r\n');
+    });
+    pipeline(client, upstream, client, () => undefined);
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  const authority = { 'certificate-authority': certificates().authority };
+  const cluster = { server: `https://127.0.0.1:${server.port}`, ...authority };
+  const byProxy = { ...cluster, 'proxy-url': `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+  const prod = writeConfig('prod', exec(writePlugin('good', print({ token: 'a token' }))), cluster);
+  const test = writeConfig('test', exec(writePlugin('wrong', print({ token: 'another' }))), byProxy);
+  process.env['KUBECONFIG'] = `${test}:${prod}`;
+  try {
+    const seats = await runHere(['seats', '--context', 'prod', '-o', 'json']);
+    expect(seats).toEqual({ exitCode: 2, stdout: expect.stringContaining('"seats": []'), stderr: '' });
+    expect([listRuns().length, proxied.size]).toEqual([1, 0]);
+    const { exitCode, stderr } = await runHere(['services']);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringMatching(/API_FORBIDDEN.*401.*still valid .*test\.conf/),
+    ]);
+    expect([...proxied]).toEqual([`127.0.0.1:${server.port}`]);
+  } finally {
+    delete process.env['KUBECONFIG'];
+    proxy.close();
+    await server.stop();
+  }
+});
 
 test.each([
   ['the given one', 'lb', ['a'], 'lb'],
