@@ -125,7 +125,7 @@ async function conform(opened: OpenDevice, context: DeviceContext): Promise<numb
   const { open, description } = opened;
   const checks = chooseChecks(options.only);
   const sites = chooseSites(description.addresses, options.ports);
-  const actions = options.actions === null ? {} : loadActions(options.actions, opened.settings);
+  const actions = options.actions === null ? {} : await loadActions(options.actions, opened.settings);
   const members = options.members === null ? null : await openMembers(options.members);
   const stop = watchSignals(stderr);
   const report = await runConformance(

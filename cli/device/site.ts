@@ -90,8 +90,8 @@ export async function openDevice(options: DeviceOptions, environment: Environmen
  * What a module does to the device: what its `createActions(settings)` answers.
  * @throws VipnatError DRIVER_NOT_LOADED
  */
-export function loadActions(path: string, settings: DeviceSettings): TargetActions {
-  return Object(loadFunction(path, 'createActions').call(settings)) as TargetActions;
+export async function loadActions(path: string, settings: DeviceSettings): Promise<TargetActions> {
+  return Object(await loadFunction(path, 'createActions').call(settings)) as TargetActions;
 }
 
 /** Whether a person should see to it: not one unit is active, another is behind, or changes of other users wait. */

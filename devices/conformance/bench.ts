@@ -13,7 +13,7 @@ import {
   type BalancerId,
 } from '../driver.ts';
 import { type Clock, sleep, scheduleLimit } from '../../lib/clock.ts';
-import type { Address } from '../../lib/net.ts';
+import { type Sites, Shapes, documentationSites, testClusters } from './shapes.ts';
 
 /** One thing that drivers promise. */
 export interface Check {
@@ -90,6 +90,9 @@ export const maxFailures = 5;
 /** How long a device may report `running`. */
 const maxWaitMs = 600_000;
 
+/** Devices do what they have accepted, also after the process has ended, within this time. */
+const acceptedMs = 1000;
+
 /** Between two tries of what failed. */
 export const retryMs = 1000;
 
@@ -140,11 +143,22 @@ export class Subject {
   /** Ends also by `more`; then it may reject with anything. */
   async ensure(wanted: Balancer, more?: AbortSignal): Promise<Progress> {
     const progress = await this.#bound('ensure', (signal) => this.driver.ensure(wanted, signal), more);
-    return expectDelay('ensure', progress);
+    return expectProgress('ensure', progress);
+  }
+
+  /** Whatever comes of it, but not `running` any more. */
+  async ensureToEnd(wanted: Balancer): Promise<Progress> {
+    const endMs = this.#parts.clock.now() + maxWaitMs;
+    for (;;) {
+      const progress = await this.ensure(wanted);
+      if (progress.result !== 'running') return progress;
+      if (this.#parts.clock.now() > endMs) throw new CheckFailed(`ensure has no end: ${progress.why}`);
+      await sleep(this.#parts.clock, progress.retryInMs);
+    }
   }
 
   async remove(id: BalancerId): Promise<Progress> {
-    return expectDelay('remove', await this.#bound('remove', (signal) => this.driver.remove(id, signal)));
+    return expectProgress('remove', await this.#bound('remove', (signal) => this.driver.remove(id, signal)));
   }
 
   /** Calls `ensure` until it is done, or until the driver's process has ended. */
@@ -188,15 +202,29 @@ export class Subject {
     }
   }
 
-  async #bound<Answer>(what: string, call: (signal: AbortSignal) => Promise<Answer>, more?: AbortSignal) {
-    const { clock, signal, hasEnded } = this.#parts;
-    signal.throwIfAborted();
+  /** The driver's own answer or error, unless it hangs. */
+  async ask<Answer>(
+    what: string,
+    call: (signal: AbortSignal) => Promise<Answer>,
+    more?: AbortSignal,
+  ): Promise<Answer> {
+    const { clock, signal } = this.#parts;
     const limit = Promise.withResolvers<never>();
     const cancel = scheduleLimit(clock, limitMs, () => {
-      limit.reject(new CheckFailed(`${what} has not ended after ${limitMs / 1000} s`));
+      const last = quoteSome(this.calls.slice(-1)) || 'none';
+      limit.reject(
+        new CheckFailed(`${what} has not ended after ${limitMs / 1000} s; its last call: ${last}`),
+      );
     });
+    const answer = call(AbortSignal.any([signal, more ?? signal]));
+    return await Promise.race([answer, limit.promise]).finally(cancel);
+  }
+
+  async #bound<Answer>(what: string, call: (signal: AbortSignal) => Promise<Answer>, more?: AbortSignal) {
+    const { signal, hasEnded } = this.#parts;
+    signal.throwIfAborted();
     try {
-      const answer = await Promise.race([call(AbortSignal.any([signal, more ?? signal])), limit.promise]);
+      const answer = await this.ask(what, call, more);
       const unknown = this.calls.find((name) => !knownCall.test(name));
       if (unknown === undefined) return answer;
       throw new CheckFailed(`the call "${unknown}" begins with none of ${verbs.replaceAll('|', ', ')}`);
@@ -204,14 +232,18 @@ export class Subject {
       signal.throwIfAborted();
       if (error instanceof CheckFailed || hasEnded() || more?.aborted === true) throw error;
       throw new CheckFailed(`${what} rejects: ${describeError(error)}`, { cause: error });
-    } finally {
-      cancel();
     }
   }
 }
 
-/** Without a number, a controller would ask again without a pause. */
-function expectDelay(what: string, progress: Progress): Progress {
+const results = ['done', 'running', 'refused', 'failed'];
+
+/** Of any other result a controller knows nothing; without a number, it would ask again without a pause. */
+function expectProgress(what: string, progress: Progress): Progress {
+  if (!results.includes((Object(progress) as Partial<Progress>).result ?? ''))
+    throw new CheckFailed(
+      `${what} answers ${JSON.stringify(progress)}, without a result of ${results.join(', ')}`,
+    );
   if (progress.result !== 'running' || Number.isFinite(progress.retryInMs)) return progress;
   throw new CheckFailed(`${what} is running without a number as retryInMs`);
 }
@@ -298,6 +330,13 @@ export class Bench {
     throw new CheckFailed(`there is no end after ${maxCalls} calls`);
   }
 
+  /** Of what the device has right now, and once it has done what it had accepted. */
+  async judgeTwice(judge: (owned: readonly Owned[]) => void): Promise<void> {
+    judge(await this.open().list());
+    await sleep(this.clock, acceptedMs);
+    judge(await this.open().list());
+  }
+
   /** All objects of the device; null where the target cannot list them. */
   async listObjects(): Promise<readonly string[] | null> {
     return (await this.actions.listObjects?.()) ?? null;
@@ -348,22 +387,6 @@ export interface ConformanceTarget {
   readonly sites?: Sites;
   /** What it can do to its device in addition to the driver; an action that is missing is not tried. */
   readonly actions?: TargetActions;
-}
-
-/** Addresses and ports that nothing else uses on the device, and that it may listen at, and send connections to. */
-export interface Sites {
-  /** At least 5. */
-  readonly ipv4: readonly Address[];
-  /** Without any, IPv6 is not tried. */
-  readonly ipv6: readonly Address[];
-  /** At which balancers listen: at least 3. */
-  readonly ports: readonly number[];
-  /** At least one. */
-  readonly memberIpv4: readonly Address[];
-  /** At least one for a device that can IPv6. */
-  readonly memberIpv6: readonly Address[];
-  /** Two for each member of an address. There are at least four members of a family. */
-  readonly memberPorts: readonly number[];
 }
 
 /** What happens to devices. Each ends when it has happened. */
@@ -421,129 +444,4 @@ export interface Session {
   readonly close: () => Promise<void>;
 }
 
-/** The clusters of the suite. One's name begins the other's, which is as long as it may be: whoever tells clusters by a text's beginning fails. */
-export const testClusters = ['vipnat-conformance', 'vipnat-conformance-with-the-longest-name'] as const;
-
-/** Addresses for documentation (RFC 5737, RFC 3849), which no network routes. */
-export const documentationSites: Sites = {
-  ipv4: listAddresses('ipv4', '192.0.2.', 200),
-  ipv6: listAddresses('ipv6', '2001:db8::', 2),
-  ports: [8080, 8081, 8443],
-  memberIpv4: listAddresses('ipv4', '198.51.100.', 200),
-  memberIpv6: listAddresses('ipv6', '2001:db8:1::', 2),
-  memberPorts: [30080, 30443],
-};
-
-function listAddresses(family: Address['family'], prefix: string, count: number): Address[] {
-  return Array.from({ length: count }, (_, at) => ({ family, text: `${prefix}${at + 1}` }));
-}
-
-/** The balancers that checks want, as far as a device can have them. */
-export class Shapes {
-  readonly sites: Sites;
-  readonly #capabilities: Capabilities;
-
-  constructor(sites: Sites, capabilities: Capabilities) {
-    this.sites = sites;
-    this.#capabilities = capabilities;
-  }
-
-  /** An address, two listeners of TCP, and two members for each. */
-  plain(id: Partial<BalancerId> = {}): Balancer {
-    return {
-      id: this.id(id),
-      addresses: [this.address(0)],
-      listeners: [
-        this.listener(0, [this.member(0), this.member(1)]),
-        this.listener(1, [this.member(0, 1), this.member(1, 1)]),
-      ],
-      method: take(this.methods, 0),
-      affinityS: null,
-    };
-  }
-
-  /** `plain` after a change of all that a device can change: a member went, one came; a listener went, one came. */
-  changed(): Balancer {
-    const [first, method = first] = this.methods;
-    return {
-      ...this.plain(),
-      listeners: [
-        this.listener(0, [this.member(1), this.member(2)]),
-        this.listener(2, [this.member(1), this.member(2, 1)]),
-      ],
-      ...(method === undefined ? {} : { method }),
-      affinityS: this.#capabilities.affinity ? 600 : null,
-    };
-  }
-
-  /** Others of the same cluster, from 1 on: each with an address of its own, and none of the first four. */
-  another(index: number): Balancer {
-    const id = { name: `another-${index}`, uid: writeUid(100 + index) };
-    return {
-      ...this.plain(id),
-      addresses: [this.address(index + 3)],
-      listeners: [this.listener(0, [this.member(index % 3)])],
-    };
-  }
-
-  /** A Service that is made again under its name: of `plain` it has neither address nor members. */
-  successor(id: Partial<BalancerId> = {}): Balancer {
-    return {
-      ...this.plain({ ...id, uid: writeUid(2) }),
-      addresses: [this.address(1)],
-      listeners: [this.listener(0, [this.member(2)])],
-    };
-  }
-
-  /** `plain` with one listener, which has these members. */
-  withMembers(...members: readonly Member[]): Balancer {
-    return { ...this.plain(), listeners: [this.listener(0, members)] };
-  }
-
-  /** All that the device has. */
-  get methods(): readonly Balancer['method'][] {
-    return this.#capabilities.methods;
-  }
-
-  id(part: Partial<BalancerId> = {}): BalancerId {
-    return { cluster: testClusters[0], namespace: 'shop', name: 'web', uid: writeUid(1), ...part };
-  }
-
-  /** Of IPv4. */
-  address(index: number): Address {
-    return take(this.sites.ipv4, index);
-  }
-
-  ipv6Address(index: number): Address {
-    return take(this.sites.ipv6, index);
-  }
-
-  listener(port: number, members: readonly Member[], protocol: 'tcp' | 'udp' = 'tcp'): Listener {
-    return { protocol, port: take(this.sites.ports, port), members };
-  }
-
-  /** Of IPv4, each with two ports. Where addresses are few, each has several members. */
-  member(at: number, port = 0, weight = 1, all = this.sites.memberIpv4): Member {
-    const ofMember = 2 * Math.floor(at / all.length);
-    return {
-      address: take(all, at % all.length),
-      port: take(this.sites.memberPorts, ofMember + port),
-      weight,
-    };
-  }
-
-  ipv6Member(at: number): Member {
-    return this.member(at, 0, 1, this.sites.memberIpv6);
-  }
-}
-
-/** As long as those of Kubernetes. */
-export function writeUid(index: number): string {
-  return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`;
-}
-
-function take<Item>(items: readonly Item[], index: number): Item {
-  const item = items[index];
-  if (item === undefined) throw new RangeError(`the target's sites have no item ${index} of a kind`);
-  return item;
-}
+export { type Sites, documentationSites } from './shapes.ts';

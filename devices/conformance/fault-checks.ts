@@ -2,7 +2,6 @@ import {
   type Bench,
   CheckFailed,
   ProcessEnd,
-  type Shapes,
   type Subject,
   demand,
   describeProgress,
@@ -10,6 +9,7 @@ import {
   quoteSome,
   toChecks,
 } from './bench.ts';
+import type { Shapes } from './shapes.ts';
 import { sleep } from '../../lib/clock.ts';
 import { type Balancer, type Listener, type Progress, formatMember } from '../driver.ts';
 
@@ -68,11 +68,12 @@ export const faultChecks = toChecks({
         await bench.open().settle(shapes.plain());
         const ended = bench.open({ endAt: at });
         await ended.settle(shapes.changed());
-        const owned = await bench.open().list();
-        const [found] = owned.map(({ balancer }) => balancer);
-        if (owned.length !== 1 || found === undefined)
-          throw new CheckFailed(`after the crash, list has ${owned.length} balancers instead of 1`);
-        expectSuccessors(found, shapes.plain(), shapes.changed());
+        await bench.judgeTwice((owned) => {
+          const [found] = owned.map(({ balancer }) => balancer);
+          if (owned.length !== 1 || found === undefined)
+            throw new CheckFailed(`after the crash, list has ${owned.length} balancers instead of 1`);
+          expectSuccessors(found, shapes.plain(), shapes.changed());
+        });
         return ended;
       });
     },
@@ -119,8 +120,11 @@ export const faultChecks = toChecks({
         const ensured = call.catch(() => null);
         await sleep(bench.clock, 1000);
         controller.abort();
-        const end = await Promise.race([ensured, sleep(bench.clock, soonMs).then((): 'late' => 'late')]);
-        if (end === 'late') throw new CheckFailed(`ensure has not ended ${soonMs / 1000} s after its signal`);
+        const late = Promise.withResolvers<never>();
+        const cancel = bench.clock.schedule(soonMs, () => {
+          late.reject(new CheckFailed(`ensure has not ended ${soonMs / 1000} s after its signal`));
+        });
+        await Promise.race([ensured, late.promise]).finally(cancel);
       } finally {
         await undo();
       }
@@ -202,10 +206,16 @@ export const faultChecks = toChecks({
       const undo = await demand(bench.actions.disconnect)();
       try {
         const subject = bench.open();
-        const { signal } = new AbortController();
-        await expectUnreachable('list', subject.driver.list(signal));
-        await expectUnreachable('plan', subject.driver.plan(shapes.changed(), signal));
-        const state = await subject.driver.readState(signal).catch(() => null);
+        const { driver } = subject;
+        await expectUnreachable(
+          'list',
+          subject.ask('list', (signal) => driver.list(signal)),
+        );
+        await expectUnreachable(
+          'plan',
+          subject.ask('plan', (signal) => driver.plan(shapes.changed(), signal)),
+        );
+        const state = await subject.ask('readState', (signal) => driver.readState(signal)).catch(() => null);
         const active = state?.units.find(({ role }) => role === 'active');
         if (active !== undefined) throw new CheckFailed(`readState says that ${active.unit} is active`);
         expectFailed('ensure', await subject.ensure(shapes.changed()));
@@ -265,28 +275,30 @@ async function checkWhole(bench: Bench, from: Balancer | null, to: Balancer): Pr
     else await bench.open().settle(from);
     const ended = bench.open({ endAt: at });
     await ended.settle(to);
-    const owned = await bench.open().list();
-    const difference = findDifference(owned, [to]);
-    if (difference !== null && findDifference(owned, from === null ? [] : [from]) !== null)
-      throw new CheckFailed(`after the crash, list has a part of the change: it ${difference}`);
+    await bench.judgeTwice((owned) => {
+      const difference = findDifference(owned, [to]);
+      if (difference !== null && findDifference(owned, from === null ? [] : [from]) !== null)
+        throw new CheckFailed(`after the crash, list has a part of the change: it ${difference}`);
+    });
     return ended;
   });
 }
 
 async function checkBeforeCall(bench: Bench, shapes: Shapes): Promise<void> {
   const wanted = shapes.plain();
-  const { signal } = new AbortController();
-  const methods: Readonly<Record<string, (subject: Subject) => Promise<unknown>>> = {
-    list: ({ driver }) => driver.list(signal),
-    plan: ({ driver }) => driver.plan(wanted, signal),
-    ensure: ({ driver }) => driver.ensure(wanted, signal),
-    remove: ({ driver }) => driver.remove(wanted.id, signal),
-    readState: ({ driver }) => driver.readState(signal),
-  };
-  for (const [name, call] of Object.entries(methods)) {
-    const answer = await call(bench.open({ endAt: 1 })).then(describeAnswer, (error: unknown) =>
-      error instanceof ProcessEnd ? null : `rejects with something else: ${String(error)}`,
-    );
+  for (const name of ['list', 'plan', 'ensure', 'remove', 'readState'] as const) {
+    const subject = bench.open({ endAt: 1 });
+    const call = (signal: AbortSignal): Promise<unknown> => {
+      if (name === 'list' || name === 'readState') return subject.driver[name](signal);
+      return name === 'remove'
+        ? subject.driver.remove(wanted.id, signal)
+        : subject.driver[name](wanted, signal);
+    };
+    const answer = await subject
+      .ask(name, call)
+      .then(describeAnswer, (error: unknown) =>
+        error instanceof ProcessEnd ? null : `rejects with something else: ${String(error)}`,
+      );
     if (answer !== null) throw new CheckFailed(`${name} ${answer}`);
   }
 }
@@ -377,7 +389,7 @@ async function checkRefusal(bench: Bench, shapes: Shapes): Promise<void> {
       undo = await refuseWrites();
     });
     try {
-      const { result } = await ensureToEnd(bench, subject, shapes.changed());
+      const { result } = await subject.ensureToEnd(shapes.changed());
       if (result === 'done') await bench.expectSettled(shapes.changed(), 'ensure is done while it refuses');
       const owned = await bench.open().list();
       const isWhole = [shapes.plain(), shapes.changed()].some((one) => findDifference(owned, [one]) === null);
@@ -394,15 +406,6 @@ async function checkRefusal(bench: Bench, shapes: Shapes): Promise<void> {
     await bench.bring(shapes.changed(), 'after the refusals');
     return subject;
   });
-}
-
-/** Whatever comes of it, but not `running` any more. */
-async function ensureToEnd(bench: Bench, subject: Subject, wanted: Balancer): Promise<Progress> {
-  for (;;) {
-    const progress = await subject.ensure(wanted);
-    if (progress.result !== 'running') return progress;
-    await sleep(bench.clock, progress.retryInMs);
-  }
 }
 
 /** By its name: drivers from outside of vipnat have a class of their own. */

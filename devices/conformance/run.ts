@@ -9,12 +9,11 @@ import {
   CheckFailed,
   type ConformanceTarget,
   type Reached,
-  type Sites,
   type TargetActions,
-  testClusters,
   maxFailures,
   retryMs,
 } from './bench.ts';
+import { type Sites, testClusters } from './shapes.ts';
 import {
   type Balancer,
   type BalancerId,
@@ -215,34 +214,39 @@ function listPlaces(balancer: Balancer): Place[] {
 const connections = 20;
 
 /** Each connection reaches a member, and none of weight 0. In turn, those of one weight are all reached; with affinity, a client stays. */
-async function expectMembers({ balancer, listener, name }: Place, connect: () => Promise<Reached>) {
-  const serving = listener.members.filter(({ weight }) => weight > 0);
-  const names = serving.map(formatMember);
-  const isDraining = names.length > 0 && names.length < listener.members.length;
-  const isSticky = balancer.method === 'hash' || balancer.affinityS !== null;
-  const isEach = !isSticky && isInTurn(balancer, serving);
+async function expectMembers(place: Place, connect: () => Promise<Reached>): Promise<void> {
+  const { names, isSticky, toReach, isSingle } = planClients(place);
   const reached = new Set<string>();
-  for (let at = 0; at < connections; at += 1) {
+  for (let at = 1; at <= connections; at += 1) {
     const found = await connect();
     if (found === undefined) return;
-    if (found === null ? names.length > 0 : !names.includes(found)) {
-      const wanted = names.length === 0 ? 'no member' : quoteSome(names);
-      throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
-    }
+    expectOneOf(isSticky && reached.size > 0 ? [...reached] : names, found, place.name);
     reached.add(String(found));
-    if (isSticky && reached.size > 1)
-      throw new CheckFailed(`a client of ${name} does not stay: it reaches ${quoteSome([...reached])}`);
-    const isEnough = isEach ? reached.size === names.length : !isSticky || names.length < 2;
-    if (isEnough && !isDraining) return;
+    if (isSingle && toReach.every((one) => reached.has(one))) return;
   }
-  const missing = names.filter((one) => !reached.has(one));
-  if (isEach && missing.length > 0)
-    throw new CheckFailed(`${connections} connections to ${name} never reach ${quoteSome(missing)}`);
+  const missing = quoteSome(toReach.filter((one) => !reached.has(one)));
+  if (missing !== '')
+    throw new CheckFailed(`${connections} connections to ${place.name} never reach ${missing}`);
+}
+
+/** The members of a place, which of them clients have to reach, and whether one connection shows as much as many. */
+function planClients({ balancer, listener: { members } }: Place) {
+  const serving = members.filter(({ weight }) => weight > 0);
+  const names = serving.map(formatMember);
+  const isSticky = balancer.method === 'hash' || balancer.affinityS !== null;
+  const isSingle = names.length === 0 || (names.length === members.length && !isSticky);
+  return { names, isSticky, isSingle, toReach: !isSticky && isInTurn(balancer, serving) ? names : [] };
 }
 
 function isInTurn({ method }: Balancer, members: readonly Member[]): boolean {
   const weights = new Set(members.map(({ weight }) => weight));
   return method === 'rr' && weights.size === 1 && members.length <= connections / 2;
+}
+
+function expectOneOf(names: readonly string[], found: string | null, name: string): void {
+  if (found === null ? names.length === 0 : names.includes(found)) return;
+  const wanted = names.length === 0 ? 'no member' : quoteSome(names);
+  throw new CheckFailed(`a client of ${name} reaches ${found ?? 'no member'} instead of ${wanted}`);
 }
 
 /** Two for each of 50 members, of which one check has so many. */

@@ -2,18 +2,16 @@ import {
   type Check,
   type Bench,
   CheckFailed,
-  type Shapes,
   type Subject,
   describeChange,
   describeProgress,
   demand,
   quoteSome,
   subtract,
-  testClusters,
   toChecks,
-  writeUid,
   writingCall,
 } from './bench.ts';
+import { type Shapes, testClusters, writeUid } from './shapes.ts';
 import { faultChecks } from './fault-checks.ts';
 import type { Balancer } from '../driver.ts';
 
@@ -301,6 +299,20 @@ const extentChecks = toChecks({
       await bench.open().expectOnly([former, next], 'with two of one name');
       await subject.settleRemoval(former.id);
       await bench.expectSettled(next, 'after remove of the former one');
+    },
+  },
+  'other-process': {
+    title: 'a process sees what another one changes and removes',
+    run: async (bench, shapes) => {
+      const subject = bench.open();
+      await subject.settle(shapes.plain());
+      await bench.open().settle(shapes.changed());
+      await subject.expectOnly([shapes.changed()], 'after a change by another process');
+      await subject.expectNoPlan(shapes.changed(), 'after a change by another process');
+      await bench.open().settleRemoval(shapes.id());
+      await subject.expectOnly([], 'after a removal by another process');
+      await subject.settle(shapes.plain());
+      await bench.expectSettled(shapes.plain(), 'after ensure of what another process removed');
     },
   },
   'two-clusters': { title: 'two clusters with the same Service', run: checkTwoClusters },

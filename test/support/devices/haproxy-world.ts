@@ -8,7 +8,8 @@ import {
   formatMember,
   type Member,
 } from '../../../devices/driver.ts';
-import type { Reached, Sites, Session } from '../../../devices/conformance/bench.ts';
+import type { Reached, Session } from '../../../devices/conformance/bench.ts';
+import type { Sites } from '../../../devices/conformance/shapes.ts';
 import { type Server, Socket, createServer, connect } from 'node:net';
 import { toAddress, toListener, toBalancer } from './alteon-world.ts';
 import { createHaproxy } from '../../../devices/haproxy/driver.ts';

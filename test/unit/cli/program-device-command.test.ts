@@ -117,7 +117,7 @@ describe('vipnat device conformance', () => {
       `readState: async () =>
          ({ units: [{ unit: 'u', role: 'active', isInSync: true, why: '' }], foreignChanges: [] }),`,
     ],
-  ])('finds a driver that %s', async (_, only, message, methods, more = '') => {
+  ])('finds a driver that %s', async (...[, only, message, methods, more = '']) => {
     const words = [
       '--driver',
       writeDriver(methods, more),

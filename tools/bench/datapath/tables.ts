@@ -1,4 +1,4 @@
-import { rows, type Row } from './settings.ts';
+import { rows } from './settings.ts';
 import type { WindowRecord } from './record.ts';
 import { workloads } from './workloads.ts';
 import { type Point, summarize, measureProcessor, busyClients, measureMemory } from './figures.ts';

@@ -1,6 +1,7 @@
 /** The driver for HAProxy, on units in memory that restart, hang and change their roles. */
 import { describe, test, expect } from '@jest/globals';
-import { type ConformanceTarget, documentationSites } from '../../../../devices/conformance/bench.ts';
+import type { ConformanceTarget } from '../../../../devices/conformance/bench.ts';
+import { documentationSites } from '../../../../devices/conformance/shapes.ts';
 import { listChecks } from '../../../../devices/conformance/steady-checks.ts';
 import { runConformance } from '../../../../devices/conformance/run.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
