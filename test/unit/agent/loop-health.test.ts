@@ -182,17 +182,6 @@ describe('a tool that prints our rules in a way of its own', () => {
     expect([kernel.reads - reads, kernel.applied.length, linesOf(agent, 'error')]).toEqual([1, 2, []]);
   });
 
-  test('an edit that comes later is not believed', async () => {
-    const { clock, kernel } = startOdd();
-    await clock.advance(2000);
-    const [rule = ''] = /-A VIPNAT-POSTROUTING .*\n/.exec(kernel.show('ipv4', 'nft')) ?? [];
-    const edited = rule.replace('-j MASQUERADE --random-fully', '-j RETURN');
-    run(kernel, `*nat\n:VIPNAT-POSTROUTING - [0:0]\n${edited}COMMIT\n`);
-    await clock.advance(1000);
-    expect(kernel.show('ipv4', 'nft')).toContain(rule);
-    expect(kernel.show('ipv4', 'nft')).not.toContain(edited);
-  });
-
   test('and in another one every time, is given up with RULES_NOT_CONVERGING, and tried again later', async () => {
     const { clock, kernel, logger } = startOdd();
     let count = 0;
