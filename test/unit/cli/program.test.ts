@@ -97,8 +97,6 @@ describe('flags and words of a command are read', () => {
     ['manifest --image=vipnat:2 static-pod', { kind: 'static-pod', image: 'vipnat:2' }],
     ['manifest services --pool a --pool b', { namespace: 'vipnat-system', pool: ['a', 'b'] }],
     ['manifest services', { image: null, injectGates: null, leastPrivilege: false }],
-    ['manifest services --inject-gates', { injectGates: 'policy' }],
-    ['manifest services --inject-gates=webhook', { injectGates: 'webhook' }],
     ['keepalived', { interface: null, peers: [], vrid: [], priority: null, advert: 1000, output: null }],
     [
       'keepalived --peers 10.0.0.11,10.0.0.12 --peers=FD00::0:11 --vrid 51,52 --vrid 53',
@@ -106,10 +104,6 @@ describe('flags and words of a command are read', () => {
         peers: [{ text: '10.0.0.11' }, { text: '10.0.0.12' }, { family: 'ipv6', text: 'fd00::11' }],
         vrid: [51, 52, 53],
       },
-    ],
-    [
-      'keepalived --interface eth0.100 --priority 254 --advert 0.3s --output /a.conf',
-      { interface: 'eth0.100', priority: 254, advert: 300, output: '/a.conf' },
     ],
     [
       'controller',
@@ -135,18 +129,6 @@ describe('flags and words of a command are read', () => {
     ],
     ['seats rebalance', { action: 'rebalance', node: '' }],
     ['device state --device a.yaml', { action: 'state', device: 'a.yaml', driver: null, json: false }],
-    ['device list --device a.yaml --driver ./d.mjs --json', { driver: './d.mjs', json: true }],
-    ['device plan --device a.yaml --balancer web.yaml', { action: 'plan', balancer: 'web.yaml' }],
-    [
-      'device conformance --device a.yaml --only udp --only ipv6 --ports 1,2,3 --remove-leftovers --members ::1,10.0.0.5',
-      {
-        only: ['udp', 'ipv6'],
-        ports: [1, 2, 3],
-        removeLeftovers: true,
-        members: [{ text: '::1' }, { text: '10.0.0.5' }],
-      },
-    ],
-    ['device configuration --device a.yaml --unit 2', { action: 'configuration', unit: 2 }],
   ])('%s', async (line, options) => {
     const call = await readCall(split(line));
     expect(call).toMatchObject({ row: { name: line.split(' ')[0] }, options, problems: [] });
