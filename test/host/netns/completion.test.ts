@@ -20,6 +20,7 @@ const typed: readonly (readonly [line: string, words: string])[] = [
   ['manifest sys\t --vip 10.0.0.50', '<manifest><systemd><--vip><10.0.0.50>'],
   ['manifest systemd --im\t', '<manifest><systemd><--im>'],
   ['run --config my\t', '<run><--config><my vipnat.yaml>'],
+  ['run --config my\\ \t', '<run><--config><my vipnat.yaml>'],
   ['run --config=my\t', '<run><--config=my vipnat.yaml>'],
   ['run --config x\t', '<run><--config><x$(touch executed).yaml>'],
   ['run --config=x\t', '<run><--config=x$(touch executed).yaml>'],

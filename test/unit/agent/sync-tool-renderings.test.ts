@@ -217,17 +217,6 @@ describe('writes that no look has found in place', () => {
     expect(planFor(addOption, memory.renderings).tables.length === 0).toBe(isLearnt);
     expect(memory.renderings.get('nft vipnat:known')).toBe('print');
   });
-
-  test('are too many when there are three on end, and none are after one that is forgotten', () => {
-    const writes = new UnverifiedWrites();
-    const add = () => {
-      writes.add();
-      return writes.areTooMany;
-    };
-    expect([add(), add(), add()]).toEqual([false, false, true]);
-    writes.reset();
-    expect([add(), add(), add()]).toEqual([false, false, true]);
-  });
 });
 
 type Renderings = (typeof emptyState)['renderings'];

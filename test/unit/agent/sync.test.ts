@@ -188,19 +188,6 @@ describe('kube-proxy in nftables mode', () => {
     expect(fresh.plan.transactions).toEqual([]);
   });
 
-  test('after a change of its mode the new rules are written before the old ones go', async () => {
-    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-    await applyPlan(kernel, (await lookOnce(kernel, ordinaryConfig)).plan);
-    const after = await lookOnce(kernel, ordinaryConfig, { answer: 'nftables' });
-    expect(after.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nftables', 'nft']);
-    await applyPlan(kernel, after.plan);
-    const back = await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' });
-    expect(back.plan.transactions.map(({ dialect }) => dialect)).toEqual(['nft', 'nftables']);
-    await applyPlan(kernel, back.plan);
-    expect(kernel.showNft('ipv4')).toBe('');
-    expect((await lookOnce(kernel, ordinaryConfig, { answer: 'iptables' })).plan.transactions).toEqual([]);
-  });
-
   test('where iptables drops what is forwarded, iptables is told to let it through', async () => {
     const kernel = restoreCaptures(['nft-kube-proxy.three-endpoints.json']);
     kernel.run('ipv4', 'legacy', '*filter\n:FORWARD DROP [0:0]\nCOMMIT\n');

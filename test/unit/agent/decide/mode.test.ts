@@ -190,14 +190,6 @@ describe('planning for a host that is not looked at', () => {
     expect(decisions).toMatchObject([{ mode: 'direct' }]);
     expect(plan.transactions[0]?.input).toContain(rule);
   });
-
-  test('each family of the VIPs gets its transaction, in the backend asked for', () => {
-    const vips = [offlineVip, toEndpoint('[fd00::50]:6443')];
-    const targets = (wanted: Config) =>
-      planOffline(wanted).plan.transactions.map(({ family, dialect }) => `${family} ${dialect}`);
-    expect(targets({ ...config, vips })).toEqual(['ipv4 nft', 'ipv6 nft']);
-    expect(targets({ ...config, vips, iptables: 'legacy' })).toEqual(['ipv4 legacy', 'ipv6 legacy']);
-  });
 });
 
 test('a way is named so that a change of it can be told: direct with its apiservers', () => {

@@ -149,10 +149,6 @@ describe('plan', () => {
     const { transactions } = plan({ dialect: 'nft', balances: both }, [readSave('ipv6', 'nft')]);
     expect(transactions.map(({ family }) => family)).toEqual(['ipv6']);
   });
-
-  test('nothing wanted and nothing there is nothing to do', () => {
-    expect(plan({ dialect: 'nft', balances: [] }, everywhere)).toEqual({ tables: [], transactions: [] });
-  });
 });
 
 test('drift is described with its table and tool', () => {

@@ -62,12 +62,6 @@ describe('the plan as restore scripts', () => {
 });
 
 describe('the balancing as an nftables table', () => {
-  test('has one table for each family', () => {
-    const { decisions } = planOffline({ ...offline, proxyMode: 'none', endpoints: apiservers });
-    const text = formatNft(decisions, offline);
-    expect(text.match(/^table ip6? vipnat \{$/gm)).toEqual(['table ip vipnat {', 'table ip6 vipnat {']);
-  });
-
   test('goes straight to the apiservers that kube-proxy has', async () => {
     const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
     const { decisions } = await lookOnce(kernel, ordinaryConfig);

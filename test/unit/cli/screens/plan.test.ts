@@ -4,7 +4,6 @@ import { toEndpoint } from '../../../support/fakes/endpoints.ts';
 import { FakeKernel } from '../../../support/fakes/kernel.ts';
 import { describe, test, expect } from '@jest/globals';
 import { restoreCaptures, lookOnce } from '../../../support/agent/captured-host.ts';
-import { applyPlan } from '../../../../agent/sync.ts';
 import { formatCommands } from '../../../../cli/screens/plan.ts';
 import { planOffline } from '../../../../agent/decide/mode.ts';
 import { FakeClock } from '../../../support/fakes/clock.ts';
@@ -12,56 +11,7 @@ import { FakeClock } from '../../../support/fakes/clock.ts';
 const offline: Config = { ...ordinaryConfig, proxyMode: 'iptables' };
 const three = ['10.77.0.11:6443', '10.77.0.12:6443', '10.77.0.13:6443'].map(toEndpoint);
 
-/** Runs printed commands one by one as a shell does: it goes on after one that fails, and runs what is behind || then. */
-function runCommands(kernel: FakeKernel, text: string): string[] {
-  const runs = (command: string) => {
-    const [, nft] = /^nft '(.*)'$/.exec(command) ?? [];
-    const [, six, backend, table, line = ''] =
-      /^ip(6?)tables-(nft|legacy) -t (\w+) (.*)$/.exec(command.replaceAll("'", '')) ?? [];
-    try {
-      if (nft !== undefined) kernel.runNft(`${nft}\n`);
-      else if (backend !== 'nft' && backend !== 'legacy') return false;
-      else kernel.run(six === '6' ? 'ipv6' : 'ipv4', backend, `*${table ?? ''}\n${line}\nCOMMIT\n`);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  const lines = text.split('\n').filter((each) => each !== '' && !each.startsWith('#'));
-  return lines.filter((line) => !line.split(' 2>/dev/null || ').some(runs));
-}
-
 describe('the plan as commands', () => {
-  test('run one by one, does what the transactions do, and the same when somebody pastes it again', async () => {
-    const config = { ...ordinaryConfig, vips: [...ordinaryConfig.vips, toEndpoint('[fd00::50]:6443')] };
-    const endpoints = [...three, toEndpoint('[fd00:77::11]:6443')];
-    const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-    // Rules of an earlier decision and version, in the other backend as well.
-    await applyPlan(kernel, (await lookOnce(kernel, { ...config, iptables: 'legacy', endpoints })).plan);
-    kernel.run('ipv4', 'nft', '*nat\n:VIPNAT - [0:0]\n-A VIPNAT -j ACCEPT\n-A OUTPUT -j VIPNAT\nCOMMIT\n');
-
-    const text = formatCommands(await lookOnce(kernel, { ...config, endpoints }), 'master-1');
-    expect(runCommands(kernel, text)).toEqual([]);
-    expect((await lookOnce(kernel, { ...config, endpoints })).plan.tables).toEqual([]);
-    // Only what is gone already cannot be deleted again.
-    expect(runCommands(kernel, text).filter((line) => !/ -[DFX] /.test(line))).toEqual([]);
-    expect((await lookOnce(kernel, { ...config, endpoints })).plan.tables).toEqual([]);
-  });
-
-  test.each<Partial<Config>>([{}, { iptables: 'none', proxyMode: 'none', endpoints: three }])(
-    'of a host that nobody has read, pasted twice, adds nothing twice: %j',
-    (parts) => {
-      const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt']);
-      const text = formatCommands(planOffline({ ...offline, ...parts }), 'master-1');
-      const see = () => [kernel.show('ipv4', 'nft'), parts.iptables === 'none' ? kernel.showNft('ipv4') : ''];
-      expect(runCommands(kernel, text)).toEqual([]);
-      const once = see();
-      expect(once.join('')).toContain('vipnat:');
-      expect(runCommands(kernel, text)).toEqual([]);
-      expect(see()).toEqual(once);
-    },
-  );
-
   test('begins with the node, kube-proxy, the way of each VIP and the reason', async () => {
     const state = await lookOnce(restoreCaptures(['iptables-nft-save.three-endpoints.txt']), ordinaryConfig);
     expect(formatCommands(state, 'master-1').split('\n').slice(0, 2)).toEqual([

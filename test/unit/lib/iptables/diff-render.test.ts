@@ -120,11 +120,6 @@ describe('the tables', () => {
     expect(namesOf([passthrough], 'nat')).toContain('VIPNAT-POSTROUTING');
   });
 
-  test('match the whole address of either family', () => {
-    const { nat } = renderTables([{ ...passthrough, vip: vip6 }]);
-    expect(nat.chains.get('VIPNAT')?.[0]?.head).toBe('-d fd00::50/128 -p tcp');
-  });
-
   test('are empty for no VIPs', () => {
     const { nat, filter } = renderTables([]);
     expect([nat, filter].map(({ chains, hooks }) => chains.size + hooks.length)).toEqual([0, 0]);

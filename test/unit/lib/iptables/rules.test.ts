@@ -114,64 +114,29 @@ describe('text that is no whole save output is an error that shows the line', ()
   });
 });
 
-const accept = { '-j': 'ACCEPT' };
-const log = { '-j': 'LOG', '--log-prefix': '-p ' };
-const comment = (text: string) => ({ '-m': 'comment', '--comment': text });
+/** The rule, its target and its comment (`-` for none), and its options. */
+const rules = String.raw`
+has its options with their values, its comment and its target | -d 10.96.0.1/32 -p tcp -m comment --comment "a/b:https cluster IP" -m tcp --dport 443 -j SVC | SVC | a/b:https cluster IP | -d=10.96.0.1/32; -p=tcp; -m=comment; --comment=a/b:https cluster IP; -m#4=tcp; --dport=443; -j=SVC
+joins the values of an option that has several | -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT | ACCEPT | - | -m=set; --match-set=KUBE-CLUSTER-IP dst,dst; -j=ACCEPT
+has no target without one | -m comment --comment "counts" | - | counts | -m=comment; --comment=counts
+takes goto for a target | -g VIPNAT | VIPNAT | - | -g=VIPNAT
+has a negated option as another option | ! -s 10.0.0.0/8 -m conntrack ! --ctstate NEW,INVALID -j DROP | DROP | - | !-s=10.0.0.0/8; -m=conntrack; !--ctstate=NEW,INVALID; -j=DROP
+has the first of two comments as its comment | -m comment --comment "first" -m comment --comment "second" -j RETURN | RETURN | first | -m=comment; --comment=first; -m#2=comment; --comment#3=second; -j=RETURN
+holds together by quotes what looks like options | -m comment --comment "a -j VIPNAT ! --dport 1" -j ACCEPT | ACCEPT | a -j VIPNAT ! --dport 1 | -m=comment; --comment=a -j VIPNAT ! --dport 1; -j=ACCEPT
+has what is escaped within quotes | -m comment --comment "an \"odd\" \\ one" -j ACCEPT | ACCEPT | an "odd" \ one | -m=comment; --comment=an "odd" \ one; -j=ACCEPT
+takes quoted dashes for a value | -j LOG --log-prefix "-p x" | LOG | - | -j=LOG; --log-prefix=-p x
+needs no quotes for a word | -m comment --comment word -j ACCEPT | ACCEPT | word | -m=comment; --comment=word; -j=ACCEPT`;
 
 describe('a rule taken apart', () => {
-  test.each([
-    [
-      'has its options with their values, its comment and its target',
-      '-d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j SVC',
-      ['SVC', 'default/kubernetes:https cluster IP'],
-      {
-        ...{ '-d': '10.96.0.1/32', '-p': 'tcp', ...comment('default/kubernetes:https cluster IP') },
-        ...{ '-m#4': 'tcp', '--dport': '443', '-j': 'SVC' },
-      },
-    ],
-    [
-      'joins the values of an option that has several',
-      '-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
-      ['ACCEPT', null],
-      { '-m': 'set', '--match-set': 'KUBE-CLUSTER-IP dst,dst', '-j': 'ACCEPT' },
-    ],
-    ['has no target without one', '-m comment --comment "counts"', [null, 'counts'], comment('counts')],
-    ['takes goto for a target', '-g VIPNAT', ['VIPNAT', null], { '-g': 'VIPNAT' }],
-    [
-      'has a negated option as another option',
-      '! -s 10.0.0.0/8 -m conntrack ! --ctstate NEW,INVALID -j DROP',
-      ['DROP', null],
-      { '!-s': '10.0.0.0/8', '-m': 'conntrack', '!--ctstate': 'NEW,INVALID', '-j': 'DROP' },
-    ],
-    [
-      'has the first of two comments as its comment',
-      '-m comment --comment "first" -m comment --comment "second" -j RETURN',
-      ['RETURN', 'first'],
-      { ...comment('first'), '-m#2': 'comment', '--comment#3': 'second', '-j': 'RETURN' },
-    ],
-    [
-      'holds together by quotes what looks like options',
-      '-m comment --comment "a -j VIPNAT ! --dport 1" -j ACCEPT',
-      ['ACCEPT', 'a -j VIPNAT ! --dport 1'],
-      { ...comment('a -j VIPNAT ! --dport 1'), '-j': 'ACCEPT' },
-    ],
-    [
-      'has what is escaped within quotes',
-      String.raw`-m comment --comment "an \"odd\" \\ one" -j ACCEPT`,
-      ['ACCEPT', 'an "odd" \\ one'],
-      { ...comment('an "odd" \\ one'), '-j': 'ACCEPT' },
-    ],
-    ['takes quoted dashes for a value', '-j LOG --log-prefix "-p "', ['LOG', null], log],
-    [
-      'needs no quotes for a word',
-      '-m comment --comment word -j ACCEPT',
-      ['ACCEPT', 'word'],
-      { ...comment('word'), ...accept },
-    ],
-  ])('%s', (_, text, [target, words], options) => {
-    const rule = parseRule(text);
-    expect(rule).toMatchObject({ target, comment: words });
-    expect(Object.fromEntries(rule.options)).toEqual(options);
+  test.each(
+    rules
+      .trim()
+      .split('\n')
+      .map((row) => row.split(' | ')),
+  )('%s', (_, text = '', ...expected) => {
+    const { target, comment, options } = parseRule(text);
+    const pairs = [...options].map((pair) => pair.join('=')).join('; ');
+    expect([target ?? '-', comment ?? '-', pairs]).toEqual(expected);
   });
 
   test.each(['', '   ', 'Bad argument', '"', '! ! !'])('has no target where it is none: %j', (text) => {

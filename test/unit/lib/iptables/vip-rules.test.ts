@@ -26,15 +26,6 @@ describe('what an agent that is gone balanced over', () => {
     expect(readBack(print({ ...direct, masquerade }))).toEqual({ backends, affinitySeconds: null });
   });
 
-  test.each(
-    [null, 60].flatMap((affinitySeconds) =>
-      (['random', 'rr', 'hash'] as const).map((method) => ({ method, affinitySeconds })),
-    ),
-  )('is read from its rules: %j', ({ method, affinitySeconds }) => {
-    const rules = print({ ...direct, route: { ...route, method, affinitySeconds } });
-    expect(readBack(rules)).toEqual({ backends, affinitySeconds });
-  });
-
   test.each<[string, Balance['route']]>([
     ['passthrough', { kind: 'translate', backends: [] }],
     ['service-chain', { kind: 'jump', chain: 'KUBE-SVC-NPX46M4PTMTKRN6Y' }],

@@ -4,7 +4,6 @@ import {
   ReadyTools,
   toolFailed,
   toolMissing,
-  toolTimedOut,
   createToolFinder,
   runTool,
 } from '../../../../lib/kernel/tools.ts';
@@ -195,13 +194,6 @@ describe('what a failing tool becomes', () => {
     expect(toolMissing(tool)).toMatchObject({
       code: 'TOOL_MISSING',
       message: expect.stringContaining(`apt-get install ${package_})`),
-    });
-  });
-
-  test('a tool that was killed says after how long', () => {
-    expect(toolTimedOut('nft', 10_000)).toMatchObject({
-      code: 'TOOL_TIMED_OUT',
-      message: 'nft had not ended after 10 s and was killed',
     });
   });
 });

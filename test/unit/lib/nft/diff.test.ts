@@ -42,11 +42,6 @@ const messagesOf = ({ drift }: Diff<NftChange>) => drift.map(({ message }) => me
 const withoutForward = 'flush chain ip vipnat forward\ndelete chain ip vipnat forward';
 
 describe('our table', () => {
-  test('is created whole, and once written nothing is left to do (I7)', () => {
-    const host = new Host();
-    expect(messagesOf(host.converge([three, other]))).toEqual(['table ip vipnat does not exist']);
-  });
-
   test('goes as a whole when there are no VIPs', () => {
     const host = new Host();
     host.converge([three]);

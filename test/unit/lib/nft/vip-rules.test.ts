@@ -97,13 +97,6 @@ describe('an nftables table', () => {
     expect(chains.get('forward')?.slice(1)).toEqual([50, 51].map((at) => `${match(`10.0.0.${at}`)} accept`));
   });
 
-  test('is of the family of its VIPs', () => {
-    const script = toScript('ipv6', [six]);
-    expect(script).toContain('table ip6 vipnat {');
-    expect(chainsOf(script).get('prerouting')?.[1]).toContain('ip6 daddr fd00::50 tcp dport 6443');
-    expect(chainsOf(script).get(vipChainName(six.vip))?.[0]).toContain('dnat ip6 to [fd00::11]:6443');
-  });
-
   test('without backends leaves the VIP to its holder: its chain is there and empty', () => {
     expect(chainsOf(toScript('ipv4', [{ ...one, backends: [] }])).get(vipChainName(one.vip))).toEqual([]);
   });
