@@ -1,10 +1,12 @@
 import { exitStatuses, toPrintable, toPrintableLine, formatAge, toAscii, wrap } from '../lib/text.ts';
-import { writeSync } from 'node:fs';
+import { readFileSync, writeSync } from 'node:fs';
 import { VipnatError, findErrorCode, type ErrorCode } from '../lib/errors.ts';
 import { descriptorsExhausted } from '../lib/kernel/tools.ts';
-import { systemClock } from '../lib/clock.ts';
+import { systemClock, Pause } from '../lib/clock.ts';
 import { formatJsonLine } from '../lib/telemetry/log.ts';
-import { styleText } from 'node:util';
+import { styleText, stripVTControlCharacters } from 'node:util';
+import { isatty } from 'node:tty';
+import type { Key } from 'node:readline';
 import type { Environment } from '../config/load.ts';
 import { watchStdoutReader } from '../lib/kernel/host.ts';
 
@@ -139,8 +141,8 @@ export function describeNoAnswer(lease: { node: string; msSinceRenewal: number |
 }
 
 /**
- * Rows below the titles of their columns, each as its lines: what does not fit of the last column is below its beginning. Below a
- * title that begins with `>` are numbers, aligned to the right.
+ * Rows below the titles of their columns, each as its lines. A row that is too wide for the screen continues below, and so do the titles.
+ * What does not fit of the last column is below its beginning. Below a title that begins with `>` are numbers, aligned to the right.
  */
 export function layOutTable(
   columns: readonly string[],
@@ -154,7 +156,15 @@ export function layOutTable(
   const widths = columns.map((_, column) =>
     Math.max(...[titles, ...cleaned].map((row) => row[column]?.text.length ?? 0)),
   );
-  const left = margin.length + widths.slice(0, last).reduce((sum, width) => sum + width + 2, 0);
+  let left = margin.length;
+  // What is printed before each cell: what does not fit is on the next line, indented.
+  const leads = widths.map((own, column) => {
+    const needed = column === last ? Math.min(own, leastProseWidth) : own;
+    const isBelow = column > 0 && left + needed > (screen.width ?? Infinity);
+    if (isBelow) left = margin.length + 2;
+    if (column < last) left += own + 2;
+    return isBelow ? `\n${margin}  ` : '';
+  });
   const format = (row: readonly TonedText[], on: Screen) => {
     const cells = row.slice(0, last).map(({ text, tone }, column) => {
       const gap = ' '.repeat((widths[column] ?? 0) - text.length);
@@ -164,12 +174,16 @@ export function layOutTable(
     });
     const { text = '', tone } = row[last] ?? {};
     const [first = '', ...more] = layOutText(' '.repeat(left), text, on);
-    const lines = [`${margin}${cells.join('')}${paint(first.slice(left), tone, screen)}`, ...more];
-    return lines.map((line) => line.trimEnd());
+    const whole = [...cells, paint(first.slice(left), tone, screen)].map((cell, at) => `${leads[at]}${cell}`);
+    const lines = [...`${margin}${whole.join('')}`.split('\n'), ...more].map((line) => line.trimEnd());
+    return lines.filter((line, at) => at === 0 || line !== '');
   };
-  const titleLine = format(titles, { ...screen, width: null }).join('');
+  const titleLine = format(titles, { ...screen, width: null }).join('\n');
   return { titles: titleLine, rows: cleaned.map((row) => format(row, screen)) };
 }
+
+/** A narrower last column would break prose into many short lines: it is then on a line of its own. */
+const leastProseWidth = 24;
 
 /** The same as lines, one row after the other. */
 export function formatTable(...options: Parameters<typeof layOutTable>): string[] {
@@ -207,18 +221,26 @@ export function paint(text: string, tone: Tone | undefined, { isColoured }: Scre
   return styleText(toneToColour[tone], text, { validateStream: false });
 }
 
-/** Parts behind a head, with a dot between, as lines: a part that does not fit begins the next one below the first part. */
+/**
+ * Parts behind a head, with a dot between, as lines: a part that does not fit begins the next one, below the first part or below a head
+ * that takes half of the screen. One that is longer than a line is broken at blanks.
+ */
 export function layOutParts(head: string, parts: readonly Part[], screen: Screen): string[] {
-  const dot = clean(' · ', screen);
+  const width = screen.width ?? Infinity;
+  const isWide = head.length > width / 2;
+  const indent = ' '.repeat(isWide ? 2 : head.length);
   const lines: { text: string; length: number }[] = [{ text: head, length: head.length }];
-  for (const [index, part] of parts.entries()) {
-    const { text: word, tone } = cleanPart(part, screen);
+  const pieces = parts.flatMap((part, index) => {
+    const { text, tone } = cleanPart(part, screen);
+    const gap = index === 0 ? '' : clean(' · ', screen);
+    return wrap(text, width - indent.length).map((word, at) => ({ word, tone, gap: at === 0 ? gap : null }));
+  });
+  for (const { word, tone, gap } of pieces) {
     const last = lines.at(-1) ?? { text: '', length: 0 };
-    const gap = index === 0 ? '' : dot;
-    const length = last.length + gap.length + word.length;
+    const length = last.length + (gap ?? '').length + word.length;
     const painted = paint(word, tone, screen);
-    if (index > 0 && length > (screen.width ?? Infinity)) {
-      lines.push({ text: `${' '.repeat(head.length)}${painted}`, length: head.length + word.length });
+    if (gap === null || (length > width && (gap !== '' || isWide))) {
+      lines.push({ text: `${indent}${painted}`, length: indent.length + word.length });
     } else {
       lines[lines.length - 1] = { text: `${last.text}${gap}${painted}`, length };
     }
@@ -248,9 +270,9 @@ export interface Terminal {
 
 /** What can be shown to whoever reads standard output. */
 export interface Screen {
-  /** A terminal that follows escape sequences. */
+  /** A terminal that follows escape sequences, and may get them. */
   readonly isTerminal: boolean;
-  /** Columns, 60 to 200; null where nobody says, so nothing but long prose is broken. */
+  /** Columns, 40 to 200; null where nobody says, so nothing but long prose is broken. */
   readonly width: number | null;
   readonly isColoured: boolean;
   /** Whether characters outside ASCII can be read there. */
@@ -264,7 +286,7 @@ export const plainScreen: Screen = { isTerminal: false, width: null, isColoured:
 export const proseWidth = 80;
 
 /** What no screen needs less or more of. */
-const leastWidth = 60;
+const leastWidth = 40;
 const mostWidth = 200;
 
 /**
@@ -272,13 +294,13 @@ const mostWidth = 200;
  * Without any locale Unicode is shown: containers have none, and their terminals are of people who do.
  */
 export function readScreen(environment: Environment, terminal: Terminal, choice: ColourChoice): Screen {
-  const isTerminal = terminal.isTerminal && environment['TERM'] !== 'dumb';
+  const { TERM, NO_COLOR = '' } = environment;
+  const isTerminal = terminal.isTerminal && TERM !== 'dumb';
   const columns = readColumns(environment) ?? (terminal.isTerminal ? terminal.columns : null);
-  const isAllowed = (environment['NO_COLOR'] ?? '') === '';
   return {
     isTerminal,
     width: columns === null ? null : Math.min(mostWidth, Math.max(leastWidth, columns)),
-    isColoured: choice === 'always' || (choice === 'auto' && isTerminal && isAllowed),
+    isColoured: choice === 'always' || (choice === 'auto' && isTerminal && NO_COLOR === ''),
     isUnicode: isUnicode(environment),
   };
 }
@@ -295,45 +317,166 @@ function isUnicode(environment: Environment): boolean {
   return locale === undefined || /utf-?8/i.test(locale);
 }
 
-/** What a terminal gets before each screen of --watch. */
-const clearScreen = '\u001b[H\u001b[2J';
+interface Shown {
+  /** What is printed, or what lays it out for the screen as it is then. */
+  readonly text: string | (() => string);
+  readonly isTrouble: boolean;
+  /** Why nothing could be read, as one line: the text does not count then. */
+  readonly problem?: string;
+}
+
+type Writers = Readonly<Record<'stdout' | 'stderr', (text: string) => void>>;
+type WatchOutput = Writers & { readonly screen: () => Screen };
 
 /**
  * Prints what a command shows, once or again and again, and answers the exit status. With --watch it ends when it is stopped, or when
- * nobody reads its output any more. A screen of null, where nothing could be read, leaves the one before it.
+ * nobody reads its output any more. A terminal has one screen drawn over the other.
  */
 export async function printScreens(
   watchMs: number | null,
-  { screen, stdout }: { readonly screen: () => Screen; readonly stdout: (text: string) => void },
-  show: () => Promise<{ readonly text: string; readonly isTrouble: boolean } | null>,
+  output: WatchOutput,
+  show: () => Promise<Shown>,
 ): Promise<number> {
+  if (watchMs !== null && output.screen().isTerminal && isInFront())
+    return await new WatchedScreen(output).run(watchMs, show);
+  if (watchMs !== null) watchStdoutReader(() => process.exit(exitStatuses.readerGone));
   for (;;) {
-    const shown = await show();
-    const start = watchMs !== null && screen().isTerminal ? clearScreen : '';
-    if (shown !== null) stdout(`${start}${shown.text}`);
-    if (watchMs === null) return shown?.isTrouble === true ? exitStatuses.found : exitStatuses.done;
-    if ((await waitForNext(watchMs)) === 'reader gone') return exitStatuses.readerGone;
+    const { text, isTrouble, problem } = await show();
+    if (problem === undefined) output.stdout(typeof text === 'string' ? text : text());
+    else output.stderr(`${problem}\n`);
+    if (watchMs === null) return isTrouble ? exitStatuses.found : exitStatuses.done;
+    await new Pause(systemClock).wait(watchMs);
   }
 }
 
-/** The next screen comes soon enough to find out by itself that nobody reads it. */
-const soonMs = 1000;
+/**
+ * The screens of --watch on a terminal: each is drawn over the one before, in one write that never clears all. Where standard input is a
+ * terminal too, keys pause, scroll and end it. However the process ends, the terminal gets back its settings and its cursor.
+ */
+class WatchedScreen {
+  readonly #output: WatchOutput;
+  readonly #hasKeys = isatty(0);
+  readonly #pause = new Pause(systemClock);
+  #shown: Shown = { text: '', isTrouble: true };
+  #isOn = false;
+  #isPaused = false;
+  #top = 0;
 
-/** Waits for the next screen of --watch, or until nobody reads standard output any more. */
-async function waitForNext(watchMs: number): Promise<'due' | 'reader gone'> {
-  return await new Promise((resolve) => {
-    const cancelWatch =
-      watchMs <= soonMs
-        ? () => undefined
-        : watchStdoutReader(() => {
-            cancelDue();
-            resolve('reader gone');
-          });
-    const cancelDue = systemClock.schedule(watchMs, () => {
-      cancelWatch();
-      resolve('due');
-    });
-  });
+  constructor(output: WatchOutput) {
+    this.#output = output;
+  }
+
+  async run(watchMs: number, show: () => Promise<Shown>): Promise<never> {
+    await this.#listen();
+    try {
+      for (;;) {
+        const { problem, ...shown } = await show();
+        if (!this.#isPaused)
+          this.#shown = problem === undefined ? shown : { ...this.#shown, isTrouble: true, problem };
+        (this.#isOn ? this.#draw : this.#enter)();
+        do await this.#pause.wait(watchMs);
+        while (this.#isPaused);
+      }
+    } finally {
+      this.#leave();
+    }
+  }
+
+  async #listen(): Promise<void> {
+    process.once('exit', this.#leave).on('SIGWINCH', this.#draw).on('SIGCONT', this.#enter);
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.once(name, () => {
+        this.#leave();
+        process.kill(process.pid, name);
+      });
+    }
+    if (!this.#hasKeys) return;
+    const { emitKeypressEvents } = await import('node:readline');
+    emitKeypressEvents(process.stdin);
+    // After an error the terminal has gone: the next screen cannot be written either.
+    process.stdin.on('keypress', this.#answer).on('error', () => undefined);
+  }
+
+  /** What was on the terminal scrolls away. After a stop the settings may be another program's, so they are set again. */
+  readonly #enter = (): void => {
+    if (!isInFront()) return;
+    if (this.#hasKeys) process.stdin.setRawMode(false).setRawMode(true).resume();
+    this.#output.stdout(`${'\n'.repeat(readSize().rows - 1)}\u001b[?25l`);
+    this.#isOn = true;
+    this.#draw();
+  };
+
+  readonly #leave = (): void => {
+    if (this.#hasKeys && isInFront()) process.stdin.setRawMode(false);
+    if (this.#hasKeys) process.stdin.pause();
+    if (!this.#isOn) return;
+    this.#isOn = false;
+    this.#output.stdout('\r\u001b[K\u001b[?25h');
+  };
+
+  /** Ctrl-C and Ctrl-Z do what a terminal does, to all processes in front. The kernel stops none that nobody could continue. */
+  readonly #answer = (_: unknown, { name = '', sequence }: Key): void => {
+    const page = readSize().rows - 1;
+    const keyToLines = { up: -1, down: 1, pageup: -page, pagedown: page, home: -Infinity, end: Infinity };
+    this.#top += new Map(Object.entries(keyToLines)).get(name) ?? 0;
+    if (name === 'q') process.exit(this.#shown.isTrouble ? exitStatuses.found : exitStatuses.done);
+    if (sequence === '\u0003') process.kill(0, 'SIGINT');
+    if (name === 'space') this.#isPaused = !this.#isPaused;
+    if (name === 'space') this.#pause.wake();
+    if (sequence === '\u001a') this.#stop();
+    this.#draw();
+  };
+
+  #stop(): void {
+    this.#isPaused = false;
+    this.#leave();
+    process.kill(0, 'SIGTSTP');
+  }
+
+  readonly #draw = (): void => {
+    if (!this.#isOn) return;
+    const { columns, rows } = readSize();
+    const screen = { ...this.#output.screen(), width: columns };
+    const { text, problem } = this.#shown;
+    const lines = [
+      ...(problem === undefined ? [] : layOutParts('', [{ text: problem, tone: 'bad' }], screen)),
+      ...(typeof text === 'string' ? text : text()).trimEnd().split('\n'),
+    ].flatMap((line) => cutLine(line, columns));
+    const most = lines.length - rows + 1;
+    this.#top = Math.max(0, Math.min(this.#top, most));
+    const footer: Part[] = [
+      ...(this.#isPaused ? [{ text: 'paused', tone: 'doubtful' } as const] : []),
+      ...(most > 0 ? [`${this.#top} lines above, ${most - this.#top} below`] : []),
+      ...(this.#hasKeys ? [`space ${this.#isPaused ? 'goes on' : 'pauses'}`, 'q ends'] : ['Ctrl-C ends']),
+    ];
+    const visible = lines.slice(this.#top, this.#top + rows - 1);
+    const drawn = [...visible, ...layOutParts('', footer, screen).slice(0, 1)].map((line) =>
+      stripVTControlCharacters(line).length < columns ? `${line}\u001b[K` : line,
+    );
+    // Lines do not wrap by themselves meanwhile: a character may be wider than a column.
+    this.#output.stdout(`\u001b[?7l\u001b[H${drawn.join('\r\n')}\u001b[J\u001b[?7h`);
+  };
+}
+
+/** Whether no shell has put this process into the background, where the terminal's settings are another's. Only Linux says it. */
+function isInFront(): boolean {
+  if (process.platform !== 'linux') return true;
+  // After the name, see proc_pid_stat(5).
+  const fields = readFileSync('/proc/self/stat', 'latin1').replace(/.*\) /s, '').split(' ');
+  return fields[5] === '-1' || fields[5] === fields[2];
+}
+
+/** A terminal that does not say its size is taken for one of 80 columns and 24 rows. */
+function readSize(): { readonly columns: number; readonly rows: number } {
+  const [columns, rows] = process.stdout.getWindowSize();
+  return { columns: columns > 0 ? columns : 80, rows: rows > 0 ? rows : 24 };
+}
+
+/** A line in pieces of so many characters; colours do not count. */
+function cutLine(line: string, columns: number): string[] {
+  const colours = '(?:\u001b\\[\\d+m)*';
+  const piece = new RegExp(`(?:${colours}[^\u001b]){1,${columns}}${colours}`, 'gu');
+  return line.match(piece) ?? [''];
 }
 
 /** A command within prose: wrap does not break it. */

@@ -160,7 +160,7 @@ function explainName(word: string): string {
 
 /** With --watch it reports an unreachable API, and continues. */
 async function printServices(context: ServicesContext): Promise<number> {
-  const { config, options, stderr } = context;
+  const { config, options } = context;
   // Help and mistakes load this file, too.
   const { createServicesApi, findClusterRoute, findSystemNamespace } = await import('../services/read.ts');
   const route = findClusterRoute(config, options.context, systemClock);
@@ -170,8 +170,7 @@ async function printServices(context: ServicesContext): Promise<number> {
     show(api, context).catch((error: unknown) => {
       if (options.watch === null) throw error;
       const { code, message } = error as VipnatError;
-      stderr(`${formatErrorLine(code, message)}\n`);
-      return null;
+      return { text: '', isTrouble: true, problem: formatErrorLine(code, message) };
     }),
   );
 }
@@ -184,10 +183,10 @@ async function show(api: ServicesApi, { options, screen }: ServicesContext) {
     const all = await api.listAll();
     const isAsked = (one: ServiceView) => [null, one.service.metadata.namespace].includes(namespace);
     const view = { ...all, services: all.services.filter(isAsked) };
-    const text = isJson ? formatServicesJson(view) : formatServices(view, nowMs, screen());
+    const text = () => (isJson ? formatServicesJson(view) : formatServices(view, nowMs, screen()));
     return { text, isTrouble: isInTrouble(view) };
   }
   const details = await api.find(service);
-  const text = isJson ? formatServiceJson(details) : formatService(details, nowMs, screen());
+  const text = () => (isJson ? formatServiceJson(details) : formatService(details, nowMs, screen()));
   return { text, isTrouble: isInTrouble(details.view) };
 }

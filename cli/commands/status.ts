@@ -14,8 +14,7 @@ import {
   layOutParts,
   layOutText,
   type Tone,
-  layOutTable,
-  clean,
+  formatTable,
   printScreens,
   count,
   joinLines,
@@ -155,9 +154,6 @@ function describeInstance(vip: VipStatus): Part[] {
 
 const firstColumns = ['APISERVER', 'STATE', 'SINCE', '>FLOWS'];
 
-/** A narrower column would break the reason into many short lines: it is then printed below its row. */
-const leastReasonWidth = 24;
-
 const margin = '  ';
 
 const stateToTone: Readonly<Partial<Record<BackendStatus['state'], Tone>>> = {
@@ -171,22 +167,8 @@ function formatBackends(backends: readonly BackendStatus[], screen: Screen): str
   // Those that are not in use get nothing, which their state says.
   const used = new Set(backends.map(({ share }) => share).filter((share) => share !== null && share > 0));
   const columns = [...firstColumns, ...(used.size > 1 ? ['>SHARE'] : []), 'WHY'];
-  const cells = backends.map((backend) => toCells(backend).slice(0, columns.length - 1));
-  const { titles } = layOutTable(columns, cells, screen, margin);
-  const room = (screen.width ?? Infinity) - titles.length + 'WHY'.length;
-  const reasons = backends.map(({ reason }) => {
-    const isBelow = room < leastReasonWidth && clean(reason, screen).length > room;
-    return { text: isBelow ? '' : reason, below: isBelow ? reason : '' };
-  });
-  const whole = cells.map((row, index) => [...row, reasons[index]?.text ?? '']);
-  const { rows } = layOutTable(columns, whole, screen, margin);
-  return [
-    titles,
-    ...reasons.flatMap(({ below }, index) => [
-      ...(rows[index] ?? []),
-      ...(below === '' ? [] : layOutText(`${margin}${margin}`, below, screen)),
-    ]),
-  ];
+  const rows = backends.map((backend) => [...toCells(backend).slice(0, columns.length - 1), backend.reason]);
+  return formatTable(columns, rows, screen, margin);
 }
 
 function toCells({ endpoint, isLocal, state, isUncorroborated, forMs, flows, share }: BackendStatus): Part[] {
@@ -341,9 +323,8 @@ async function printStatus(context: CommandContext<OptionsOf<typeof flags>>): Pr
   const readVips = async () => (config.vips.length === 0 ? null : await readStatus(config, stderr));
   return await printScreens(options.watch, context, async () => {
     const [found, services] = await Promise.all([readVips(), inspectBalancer()]);
-    const text = options.json
-      ? formatAllJson(found, services, nameNode(config))
-      : formatAll(found, services, screen());
+    const text = () =>
+      options.json ? formatAllJson(found, services, nameNode(config)) : formatAll(found, services, screen());
     return { text, isTrouble: (found !== null && isInTrouble(found)) || findTrouble(services) !== null };
   });
 }

@@ -273,27 +273,24 @@ export async function readRights(): Promise<Rights> {
 const descriptor = 1;
 
 /**
- * Calls back once, when standard output is a pipe whose last reader went away, until it is cancelled. Node has no call
+ * Calls back once, when standard output is a pipe whose last reader went away. It keeps no process alive. Node has no call
  * that notices this without a write, so a `tail` child (coreutils 8.28 and later) waits for it. Other output, and a host
  * without such a tail, get no call: there the next write finds out.
  */
-export function watchStdoutReader(onGone: () => void): () => void {
-  if (!fstatSync(descriptor).isFIFO() || !isInPath('tail')) return () => undefined;
+export function watchStdoutReader(onGone: () => void): void {
+  if (!fstatSync(descriptor).isFIFO() || !isInPath('tail')) return;
   // The child holds the pipe open too. --pid ends it within a second when this process is killed.
   const child = spawn('tail', [`--pid=${process.pid}`, '--follow', '/dev/null'], {
     stdio: ['ignore', descriptor, 'ignore'],
     env: { ...process.env, LC_ALL: 'C' },
   });
-  let isCancelled = false;
+  child.unref();
+  process.once('exit', () => child.kill('SIGKILL'));
   child.once('error', () => undefined);
   child.once('exit', (_, signal) => {
     // coreutils 9.1 ends itself so when nobody reads. A tail that does not know these options exits with a status.
-    if (!isCancelled && signal === 'SIGPIPE') onGone();
+    if (signal === 'SIGPIPE') onGone();
   });
-  return () => {
-    isCancelled = true;
-    child.kill('SIGKILL');
-  };
 }
 
 /** Where systemd searches for units, see systemd.unit(5). */

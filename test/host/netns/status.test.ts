@@ -1,7 +1,7 @@
 import { vips } from '../../support/network/layout.ts';
 import { vipArguments, useProxiedCluster, askPage } from './traffic.ts';
 import { test, expect } from '@jest/globals';
-import { startAgent, limitMs, vipnat, vipnatCommand } from '../../support/host/vipnat.ts';
+import { startAgent, limitMs, vipnat, vipnatCommand, waitUntil } from '../../support/host/vipnat.ts';
 import { quoteWords } from '../../../lib/text.ts';
 import { stripVTControlCharacters } from 'node:util';
 
@@ -47,25 +47,34 @@ test('status --watch ends when nobody reads it any more, also while it waits for
   }
 });
 
-/** What a command shows on a terminal of so many columns on m1. */
-async function show(columns: number, words: readonly string[], environment: string[] = []): Promise<string> {
-  const command = quoteWords(['env', '-u', 'COLUMNS', 'TERM=xterm', ...environment, ...vipnatCommand(words)]);
-  const script = `stty cols ${columns} rows 50; ${command}`;
-  const { stdout } = await cluster.run('m1', ['script', '--quiet', '--command', script, '/dev/null']);
-  return stdout.replaceAll('\r\n', '\n');
-}
-
-const unicode = ['LC_ALL=C.UTF-8'];
-
-/** Commands are to be pasted, so they are not broken: doctor's stand nine columns in, check's on a line of its own. */
-const commandLines = [/^ {9}(?:#|\S+ -|vipnat |docker |nft )/, /^ +vipnat run --once(?: --\S+)+$/];
-
-test.each([60, 80, 120, 200])('status, check and doctor fit %p columns, in colour', async (columns) => {
-  for (const words of [['status'], ['check'], ['doctor', '--capture', '0s']]) {
-    const text = await show(columns, [...words, ...vipArguments], unicode);
-    const isLongProse = (line: string) =>
-      line.length > columns && !commandLines.some((pattern) => pattern.test(line));
-    expect(stripVTControlCharacters(text).split('\n').filter(isLongProse)).toEqual([]);
-    expect(text).toMatch(/\u001b\[3[123]m/);
-  }
+test('status --watch draws one screen over the other, by keys and sizes, and leaves the terminal as it was', async () => {
+  const terminal = ['env', '-u', 'COLUMNS', '-u', 'NO_COLOR', 'TERM=xterm', 'LC_ALL=C.UTF-8'];
+  const command = quoteWords([...terminal, ...vipnatCommand(['status', '--watch=600', ...vipArguments])]);
+  const run = `sh -c 'echo "pid $$"; exec "$@"' sh ${command}; echo "status $?"; stty -g`;
+  const script = `stty rows 6 cols 120; tty; stty -g; ${run}; ${run}`;
+  const child = cluster.start('m1', ['script', '--quiet', '--command', script, '/dev/null']);
+  let all = '';
+  child.stdout?.on('data', (text: Buffer) => (all += text.toString().replaceAll('\r', '')));
+  // The next screen is due in ten minutes: each of these is drawn for its key.
+  const see = async (last: string, key = '') => {
+    child.stdin?.write(key);
+    const read = () => stripVTControlCharacters(all.split('\u001b[?7l\u001b[H').at(-1) ?? '');
+    await waitUntil(() => read().includes(last), `no ${last} on the terminal`);
+    return read().split('\n');
+  };
+  await see('0 lines above, 8 below · space pauses · q ends');
+  const keyToAbove = { ' ': 0, '\u001b[6~': 5, '\u001b[A': 4, '\u001b[H': 0, '\u001b[B': 1, '\u001b[F': 8 };
+  for (const [key, above] of Object.entries(keyToAbove))
+    await see(`paused · ${above} lines above, ${8 - above} below`, key);
+  const tty = /^\/dev\/\S+$/m.exec(all)?.[0] ?? '';
+  await cluster.run('m1', ['stty', '-F', tty, 'cols', '40', 'rows', '50']);
+  const narrow = await see('paused · space goes on · q ends');
+  expect([narrow.length > 14, narrow.filter((line) => line.length > 40)]).toEqual([true, []]);
+  await see('space pauses · q ends', ' ');
+  await see('status 2\n', 'q');
+  await waitUntil(() => all.split('\u001b[?25l').length === 3, 'no second screen');
+  process.kill(Number(/[^]*^pid (\d+)/m.exec(all)?.[1]), 'SIGTERM');
+  await waitUntil(() => /status 143\n.+\n/.test(all), 'SIGTERM does not end it');
+  expect(new Set(all.match(/^[\da-f]+(?::[\da-f]+){20,}$/gm)).size).toBe(1);
+  expect(all.match(/\u001b\[(?:\?25[lh]|2J)/g)?.join('')).toBe('\u001b[?25l\u001b[?25h'.repeat(2));
 });

@@ -123,15 +123,14 @@ async function listScreens(screen: Partial<typeof plainScreen>): Promise<Record<
 const simplify = (text: string) => text.replaceAll(/[\s·]+/g, ' ');
 
 describe('status, doctor and check', () => {
-  test.each([60, 80, 120, 200])('fit %p columns, but for commands, and say the same', async (width) => {
+  test.each([40, 60, 80, 120, 200])('fit %p columns, but for commands, and say the same', async (width) => {
     const wide = await listScreens({});
     for (const [name, text] of Object.entries(await listScreens({ width }))) {
       const long = text
         .split('\n')
-        .filter((line) => line.length > width && !/vipnat keepalived|nft insert/.test(line));
+        .filter((line) => line.length > width && !/vipnat keepalived|vipnat run|nft insert/.test(line));
       expect({ name, long }).toEqual({ name, long: [] });
       expect(simplify(text)).toBe(simplify(wide[name] ?? ''));
-      expect(text).not.toContain('\u001b');
     }
   });
 
