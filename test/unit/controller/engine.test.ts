@@ -100,17 +100,6 @@ test('10,000 Services at once, and one that flaps 50 times a second: nobody wait
   cancel();
 });
 
-test('beside ten others, the one that flaps keeps none of them waiting', async () => {
-  await begin({ services: 1 });
-  const cancel = flap();
-  await world.clock.advance(10_000);
-  world.createServices(10, 'other');
-  await world.clock.advance(20_000);
-  expect(world.listServed().filter((key) => key.includes('other'))).toHaveLength(10);
-  expect(world.findHighestRate()).toBeLessThanOrEqual(perSecond + burst);
-  cancel();
-});
-
 test('when the holder of 300 addresses balances in another way, a new Service does not wait for what is said of that', async () => {
   await begin({ services: 300 });
   await world.clock.advance(120_000);
