@@ -4,7 +4,7 @@ import { describe, test, expect, beforeAll } from '@jest/globals';
 import { shownDialects } from '../../support/jest/pairs.ts';
 import { type Agent, startAgent, vipnat } from '../../support/host/vipnat.ts';
 import { useCluster } from '../../support/network/use-cluster.ts';
-import { startProxies, expectBalanced, expectAnswers, bothVips } from './traffic.ts';
+import { startProxies, expectBalanced, bothVips } from './traffic.ts';
 import { seatNames } from '../../support/network/cluster.ts';
 
 const masterNames = masters.map(({ name }) => name);
@@ -61,15 +61,5 @@ describe.each(shownDialects)('with kube-proxy in iptables mode on iptables-%s', 
       await agents[1]?.waitForLine(/this node holds fd77::50/);
       expect(agents.map(({ log }) => log).join('')).not.toMatch(/repaired|updated its rules/);
     });
-  });
-});
-
-describe('without any agent', () => {
-  const cluster = useCluster('all tests', async () => {
-    await startProxies(cluster, masterNames, 'nft', ['ipv4']);
-  });
-
-  test('the same requests reach the VIP holder’s apiserver only', async () => {
-    await expectAnswers(cluster, { seat: 'outside client', host: vips.ipv4 }, ['m1']);
   });
 });

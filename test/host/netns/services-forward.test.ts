@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { isFull } from '../../support/jest/extent.ts';
-import { sleep, vipnat } from '../../support/host/vipnat.ts';
+import { vipnat } from '../../support/host/vipnat.ts';
 import { makeLoadBalancer } from '../../support/kube-api/service-objects.ts';
 import { giveVips, overPods, podPort, pods, serviceVips, useServices } from './service-world.ts';
 
@@ -62,23 +62,6 @@ describe('a node that drops what it forwards', () => {
     });
     expect(await world.shell('m1', save)).not.toContain('VIPLB');
   });
-
-  if (isFull)
-    test('is repaired after another program flushes the chain, and left alone when nothing is dropped any more', async () => {
-      await world.shell('m1', 'iptables-nft -P FORWARD DROP');
-      const balancer = await world.startBalancer(balanced);
-      const written = /chain FORWARD of iptables-nft drops packets/;
-      await balancer.waitForLine(written);
-      await sleep(5000);
-      const from = balancer.log.length;
-      await world.shell('m1', 'iptables-nft -F');
-      await balancer.waitForLine(written, from);
-      expect((await ask(ipv4)).errors).toEqual({});
-      await sleep(5000);
-      await world.shell('m1', 'iptables-nft -P FORWARD ACCEPT');
-      await balancer.waitForLine(/chain VIPLB-FORWARD is removed/);
-      expect((await ask(ipv4)).errors).toEqual({});
-    });
 
   if (isFull)
     test('by a table of nftables is named, and lets connections pass by the rule that is printed', async () => {

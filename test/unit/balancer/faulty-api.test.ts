@@ -34,9 +34,13 @@ test('a watch that repeats what is known, or is behind it, changes nothing', asy
 
 test('an API that is back after ten minutes with other objects is followed, and what went meanwhile goes', async () => {
   await start();
+  const [table, scripts] = [await world().print(), world().kernel.scripts.length];
   await world().api.stop();
   await world().pass(600, 2000);
-  expect(await world().print()).toContain('10.77.0.60');
+  expect([await world().print(), world().view?.mode]).toEqual([table, 'direct']);
+  // It has the table count, each ten seconds.
+  expect(world().kernel.scripts.length - scripts).toBeGreaterThanOrEqual(59);
+  expect(world().readLog(undefined, 'keeps its tables')).toHaveLength(1);
   world().api.store.remove('VirtualIP', '10.77.0.60');
   world().addService('new', '10.77.0.62');
   world().list('other', '10.244.3.3');

@@ -102,14 +102,4 @@ describe('execute', () => {
     const words = asked.map((line) => line.split(' ', 2).join(' '));
     expect(words).toEqual(['read /one', 'read /two', 'changing Service']);
   });
-
-  test('waits for its turn among all writes', async () => {
-    const { asked, carry, clock } = begin({});
-    const all = [carry(), carry(), carry()];
-    for (const count of [1, 2, 3]) {
-      await clock.advance(count === 1 ? 0 : 50);
-      expect(asked).toHaveLength(count);
-    }
-    await Promise.all(all);
-  });
 });

@@ -71,8 +71,10 @@ describe('writes a minute, of all of the controller', () => {
     expect(world.listServed()).toEqual(['apps/s0']);
   });
 
-  test('a program that writes another status each 50 ms: twenty, then two', async () => {
+  test('a program that writes another status each 50 ms: twenty, then two; it is named, and keeps nobody waiting', async () => {
     await serve(1);
+    const managedFields = [{ manager: 'servicelb', fieldsV1: { 'f:status': {} } }];
+    world.api.patch('Service', 'apps/s0', { metadata: { managedFields } });
     const rewrite = () => {
       const ingress = [{ ip: '192.0.2.9' }];
       world.api.patch('Service', 'apps/s0', { status: { loadBalancer: { ingress } } }, true);
@@ -80,6 +82,10 @@ describe('writes a minute, of all of the controller', () => {
     const [first = Infinity, ...others] = await count(4, () => repeat(50, rewrite));
     expect(first).toBeLessThanOrEqual(20);
     expect(Math.max(...others)).toBeLessThanOrEqual(2);
+    expect(new Set(world.conflicts)).toEqual(new Set(['Service/apps/s0 servicelb']));
+    world.createServices(5, 'other');
+    await repeat(50, rewrite);
+    expect(world.listServed().filter((key) => key.includes('other'))).toHaveLength(5);
   });
 
   test('a seat with 100 addresses that moves each second: four for each address', async () => {

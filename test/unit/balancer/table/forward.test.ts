@@ -103,10 +103,15 @@ describe('a host that drops forwarded packets', () => {
     expect(host.scripts[1]).toMatch(/-D FORWARD -j VIPLB-FORWARD\n[^]*-I FORWARD 2 -j VIPLB-FORWARD\n/);
   });
 
-  test('loses the chain when it drops no more, or has no Service any more', async () => {
-    const { host, keep } = start(save('DROP'));
+  test.each([
+    ['drops no more', 'ACCEPT', vips],
+    ['has no Service any more', 'DROP', []],
+  ])('loses the chain when it %s', async (_, policy, addresses) => {
+    const { host, keep, clock } = start(save('DROP'));
     await keep(vips);
-    await keep([]);
+    host.output = save(policy, ['-j VIPLB-FORWARD'], readRules(host.scripts[0]));
+    await clock.advance(60_000);
+    await keep(addresses);
     expect(host.scripts[1]).toBe(
       '*filter\n:VIPLB-FORWARD - [0:0]\n-D FORWARD -j VIPLB-FORWARD\n-X VIPLB-FORWARD\nCOMMIT\n',
     );

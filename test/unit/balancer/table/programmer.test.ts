@@ -69,14 +69,6 @@ describe('tables', () => {
     expect(programmer.isKnown).toBe(true);
   });
 
-  test('that take neither a change nor a script are not known any more', async () => {
-    await update(['default/a', balance('default/a', 3)]);
-    kernel.failure = new Error('the kernel is full');
-    const backends = [1, 9, 3].map((number) => ({ address: `10.244.0.${number}`, port: 8080 }));
-    await expect(update(['default/a', balance('default/a', 0, { backends })])).rejects.toThrow('full');
-    expect([programmer.isKnown, kernel.changes]).toEqual([false, []]);
-  });
-
   test('have the slots that a replaced rule may still ask for until a second transaction', async () => {
     await update(['default/a', balance('default/a', 3)]);
     kernel.scripts.splice(0);

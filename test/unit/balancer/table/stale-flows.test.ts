@@ -102,13 +102,7 @@ test.each(['TCP', 'SCTP'])('%s connections go with their endpoint, and not while
 
 test('UDP clients are sent elsewhere as soon as their endpoint takes no new ones', () => {
   const gone = listGoneFlows([balance('UDP', [a, b])], [balance('UDP', [b], [a, b])]);
-  expect(gone).toEqual([
-    {
-      protocol: 'udp',
-      vip: { family: 'ipv4', address: '10.0.9.10', port: 80 },
-      backend: { family: 'ipv4', ...a },
-    },
-  ]);
+  expect(gone).toEqual([{ ...flowTo(a), protocol: 'udp' }]);
 });
 
 test.each([
@@ -299,32 +293,13 @@ describe('endpoints that drain', () => {
       'has a b; drain 1000; wait 500; both; wait 10000; drain 1000; wait 1001; both; wait 20000; left a b',
     'take a time that changes meanwhile, and none at all':
       'has a; drain 31536000000; wait 20000; left a; drain 10000; wait 5000; left -; drain 0; drain-no-more',
+    'whose time is over are cut once, however often tables change afterwards':
+      'has a; drain 1000; wait 9000; left -; has a; drain 1000; wait 9000; drain 1000; wait 9000; left a; lines 1',
     'of UDP have nothing to wait for': 'drain-udp 1000; wait 10000; walks 0; drains -',
   });
 
   testSteps(() => createSteps(1500), {
     'cost a hundredth of a processor at most, however long a walk takes':
       'has a; drain; wait 599000; walks 4',
-  });
-
-  test('whose time is over are cut once, however often tables change afterwards', async () => {
-    const cuts: unknown[] = [];
-    const clock = new FakeClock();
-    const drains = new Drains({
-      clock,
-      cut: (flows) => cuts.push(flows),
-      keep: () => undefined,
-      onChange: () => undefined,
-    });
-    drains.take(web, [draining(1000)]);
-    await clock.advance(999);
-    expect(cuts).toHaveLength(0);
-    await clock.advance(1);
-    for (let change = 0; change < 3; change += 1) {
-      drains.take(web, [draining(1000)]);
-      await clock.advance(5000);
-    }
-    expect(cuts).toHaveLength(1);
-    drains.stop();
   });
 });

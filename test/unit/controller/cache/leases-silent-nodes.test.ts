@@ -22,10 +22,6 @@ const world = (changed = cache()) => changed.view(nowMs);
 const virtualIp = (absent: readonly object[] = []) => makeVirtualIp('10.0.9.10', [], { spec: { absent } });
 
 describe('nodes that may serve an address on', () => {
-  test('are those whose Lease is over, and whose Node is there', () => {
-    expect(listUnresponsiveOwners(virtualIp(), world())).toEqual(['node-1', 'node-2']);
-  });
-
   test('are not those that had this version before they fell silent', () => {
     const older = makeVirtualIp('10.0.9.10', [], { metadata: { resourceVersion: '19' } });
     expect(listUnresponsiveOwners(older, world())).toEqual([]);

@@ -42,10 +42,6 @@ test('one with a webhook says how that does, whether it leads or not', () => {
   ]);
 });
 
-test('one that waits says that it does not lead, and nothing of what it does not know', () => {
-  expect(list({ isLeading: false, view: null, statistics: null })).toEqual(['leading{} 0']);
-});
-
 test('a device says whether its units could take over, what waits there, and what drains', () => {
   expect(list().filter((line) => line.startsWith('device_'))).toEqual([
     ...['device_ready{device=edge} 0', 'device_ready{device=new} 0', 'device_balancers{device=edge} 2'],

@@ -86,16 +86,6 @@ test('pages that take too long become smaller, and stay so for the next list', a
   expect(queries).toContain('limit=2');
 });
 
-test('of an event listeners hear the object that differs, and no other', async () => {
-  await eventually('it is watched', () => world.watches === 1);
-  heard.length = 0;
-  put('c');
-  put('f');
-  world.store.remove('EndpointSlice', 'a');
-  await eventually('it is heard', () => heard.length === 3);
-  expect(heard).toEqual(['~c', '+f', '-a']);
-});
-
 test('what is not to be kept is not known: neither by lists nor by events', async () => {
   informer.stop();
   [heard, known] = [[], new Map()];

@@ -46,12 +46,6 @@ describe('a write', () => {
     expect(await patched).toMatchObject({ outcome: 'taken', version: '102' });
   });
 
-  test('keeps fields that it does not name', async () => {
-    await write('POST', {}, { holderIdentity: 'm1', renewTime: 'then' });
-    await write('PATCH', { resourceVersion: '101' }, { renewTime: 'now' });
-    expect(api.leases.find('one')?.spec).toEqual({ holderIdentity: 'm1', renewTime: 'now' });
-  });
-
   test('of what is there already, was written since, or is gone is told apart', async () => {
     expect(await write('PATCH', { resourceVersion: '1' })).toMatchObject({ outcome: 'gone', version: null });
     await write('POST');
