@@ -131,11 +131,6 @@ export const faultChecks = toChecks({
       await bench.bring(shapes.changed(), 'after another ensure');
     },
   },
-  drain: {
-    title: 'a member with weight 0 keeps its open connection, which is counted where the device counts',
-    needs: ['drain', 'openSession'],
-    run: checkDrain,
-  },
   failover: {
     title: 'the units change their roles before each call of a change',
     needs: ['pair', 'switchRole'],
@@ -313,43 +308,6 @@ const maxLateCalls = 3;
 
 /** The time limit of a request, and not of a whole change. */
 const soonMs = 30_000;
-
-/** How long a device may take to count a connection that came or went. */
-const countTries = 30;
-
-async function checkDrain(bench: Bench, shapes: Shapes): Promise<void> {
-  const subject = bench.open();
-  const members = [shapes.member(0), shapes.member(1)];
-  const plain = shapes.withMembers(...members);
-  await subject.settle(plain);
-  const session = await demand(bench.actions.openSession)(plain);
-  try {
-    const name = formatMember(session.member);
-    await expectSessions(bench, name, (count) => count > 0);
-    const drained = members.map((one) => (formatMember(one) === name ? { ...one, weight: 0 } : one));
-    await subject.settle(shapes.withMembers(...drained));
-    if (!(await session.isOpen())) throw new CheckFailed('with weight 0, the open connection is gone');
-    await expectSessions(bench, name, (count) => count > 0);
-    await session.close();
-    await expectSessions(bench, name, (count) => count === 0);
-    const last = shapes.withMembers(...members.filter((one) => formatMember(one) !== name));
-    await bench.bring(last, 'after the drain');
-  } finally {
-    await session.close();
-  }
-}
-
-async function expectSessions(bench: Bench, name: string, isRight: (count: number) => boolean) {
-  if (!bench.capabilities.sessions) return;
-  let counted: number | undefined;
-  for (let attempt = 0; attempt < countTries; attempt += 1) {
-    const [owned] = await bench.open().list();
-    counted = owned?.memberToSessions?.get(name);
-    if (counted !== undefined && isRight(counted)) return;
-    await sleep(bench.clock, 1000);
-  }
-  throw new CheckFailed(`list counts ${counted ?? 'no'} open connections of ${name} after ${countTries} s`);
-}
 
 /** Lets something happen before each call of a change, in turn, and expects the change to be done in the end. */
 async function disturbChange(bench: Bench, happen: () => Promise<void>): Promise<void> {

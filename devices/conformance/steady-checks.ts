@@ -12,12 +12,13 @@ import {
   writingCall,
 } from './bench.ts';
 import { type Shapes, testClusters, writeUid } from './shapes.ts';
+import { connectionChecks } from './connection-checks.ts';
 import { faultChecks } from './fault-checks.ts';
 import type { Balancer } from '../driver.ts';
 
 /** All checks, in the order in which they run: what everything else needs comes first. */
 export function listChecks(): readonly Check[] {
-  return [...steadyChecks, ...changeChecks, ...extentChecks, ...faultChecks];
+  return [...steadyChecks, ...changeChecks, ...extentChecks, ...connectionChecks, ...faultChecks];
 }
 
 /** CSI sanity has the same number, IdempotentCount. */

@@ -24,8 +24,6 @@ import {
 import { testClusters } from '../../../devices/conformance/shapes.ts';
 import type { FakeDevice } from './fake-device.ts';
 
-const never = new AbortController().signal;
-
 /** Each with the check that is meant for it. Many are faults of published controllers. */
 export const brokenDrivers: readonly BrokenDriver[] = [
   broken('ensure-again | writes what is there already | writes: "write put ', (parts) => ({
@@ -197,9 +195,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     ensure: (wanted, signal) => {
       const late = new AbortController();
       signal.addEventListener('abort', () => {
-        clock.schedule(10_000, () => {
-          late.abort();
-        });
+        clock.schedule(10_000, late.abort.bind(late));
       });
       return right.ensure(wanted, late.signal);
     },
@@ -212,7 +208,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
           signal.throwIfAborted();
           return context.beforeCall(call);
         };
-        return open({ context: { ...context, beforeCall } }).ensure(wanted, never);
+        return open({ context: { ...context, beforeCall } }).ensure(wanted, new AbortController().signal);
       },
     }),
   ),
@@ -377,6 +373,10 @@ export const brokenDrivers: readonly BrokenDriver[] = [
   serving(
     'change-method | hashes with each method | never reach "198.51.100.2:30080"',
     () => (there) => there.map((balancer) => ({ ...balancer, method: 'hash' })),
+  ),
+  serving(
+    'least-connections | is in turn with lc | with 5 open connections to',
+    () => (there) => there.map((one) => (one.method === 'lc' ? { ...one, method: 'rr' } : one)),
   ),
   serving('change-listeners | goes on at ports that went | 30080 instead of no member', keepAll),
   serving('remove | serves what is removed | 30080 instead of no member', keepAll),

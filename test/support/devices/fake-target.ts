@@ -33,15 +33,20 @@ export function createFakeTarget(
   clock: Clock,
   serve: Serve = (balancers) => balancers,
 ): ConformanceTarget {
+  const busy = new Set<string>();
   return {
     clock,
     open: (cluster, context) => openFake(device, cluster, context),
-    actions: { ...listActions(device), connect: createClient(device, serve) },
+    actions: { ...listActions(device, busy), connect: createClient(device, serve, busy) },
   };
 }
 
-/** Connections reach members in turn, by their weights; with the method hash or affinity, always the first. */
-function createClient(device: FakeDevice, serve: Serve): NonNullable<TargetActions['connect']> {
+/** Connections reach members in turn, by their weights; with the method hash or affinity, always the first; with lc, those that are not busy. */
+function createClient(
+  device: FakeDevice,
+  serve: Serve,
+  busy: ReadonlySet<string>,
+): NonNullable<TargetActions['connect']> {
   let turn = 0;
   return ({ id, addresses: [at] }, { port }) => {
     const there = serve(toOwned(device.running, id.cluster, null).map(({ balancer }) => balancer));
@@ -49,14 +54,24 @@ function createClient(device: FakeDevice, serve: Serve): NonNullable<TargetActio
     const names = there.filter(isHere).flatMap(({ listeners, method, affinityS }) => {
       const listener = listeners.find((one) => one.protocol === 'tcp' && one.port === port);
       const shares = listener?.members.flatMap((one) => Array<string>(one.weight).fill(formatMember(one)));
-      return method === 'hash' || affinityS !== null ? (shares?.slice(0, 1) ?? []) : (shares ?? []);
+      return choose(shares ?? [], { method, affinityS }, busy);
     });
     turn += 1;
     return Promise.resolve(names[turn % names.length] ?? null);
   };
 }
 
-function listActions(device: FakeDevice): TargetActions {
+function choose(
+  shares: readonly string[],
+  { method, affinityS }: Pick<Balancer, 'method' | 'affinityS'>,
+  busy: ReadonlySet<string>,
+) {
+  if (method === 'hash' || affinityS !== null) return shares.slice(0, 1);
+  const idle = shares.filter((name) => !busy.has(name));
+  return method === 'lc' && idle.length > 0 ? idle : shares;
+}
+
+function listActions(device: FakeDevice, busy: Set<string>): TargetActions {
   return {
     ...onUnits(device),
     listObjects: soon(() => device.listObjects()),
@@ -74,7 +89,12 @@ function listActions(device: FakeDevice): TargetActions {
       const member = listener?.members[0];
       if (listener === undefined || member === undefined) throw new RangeError('no member');
       const { isOpen, close } = device.openSession(nameMemberObject(id, listener, member));
-      return Promise.resolve({ member, isOpen: soon(isOpen), close: soon(close) });
+      busy.add(formatMember(member));
+      const end = () => {
+        busy.delete(formatMember(member));
+        close();
+      };
+      return Promise.resolve({ member, isOpen: soon(isOpen), close: soon(end) });
     },
   };
 }

@@ -27,8 +27,8 @@ describe('the suite is green on the fake', () => {
         ...[
           'udp',
           'same-cluster-name',
-          'whole-commit',
           'drain',
+          'whole-commit',
           'failover',
           'failover-remove',
           'pending-changes',
