@@ -228,6 +228,12 @@ const masterAnswer = z.object({
   vips: z.array(z.extend(masterVip, { vip: text })),
 });
 
+/** zod throws where an array has tens of thousands of faults, so its length is checked first. */
+const boundedAnswer = z.pipe(
+  z.looseObject({ vips: z.array(z.unknown()).check(z.maxLength(64)) }),
+  masterAnswer,
+);
+
 /** Another master, as its agent says. */
 interface Master {
   readonly at: Endpoint;
@@ -242,7 +248,7 @@ function findVip(answer: Master['answer'], vip: VipStatus): MasterVip | null {
 /** Masters that are asked, and after how long again. An answer that is older than `staleMs` is of before somebody watched. */
 const [maxMasters, freshMs, staleMs] = [9, 2000, 10_000];
 
-const answerLimits = { limitMs: 1000, maxLength: 200_000 };
+const answerLimits = { limitMs: 1000, maxLength: 50_000 };
 
 interface Known extends Master {
   readonly askedAt: number;
@@ -281,9 +287,14 @@ class Masters {
     if (age > staleMs) await asking;
   }
 
+  /** Never rejects: whatever another program answers, it is asked again. */
   async #ask(at: Endpoint): Promise<void> {
-    const reply = await askLoopback(`http://${formatEndpoint(at)}/status`, answerLimits);
-    const answer = masterAnswer.safeParse(readJson(reply?.text ?? '')).data ?? null;
+    const answer = await askMaster(at).catch(() => null);
     this.#known.set(at.address, { at, answer, askedAt: this.#clock.now(), asking: null });
   }
+}
+
+async function askMaster(at: Endpoint): Promise<Master['answer']> {
+  const reply = await askLoopback(`http://${formatEndpoint(at)}/status`, answerLimits);
+  return boundedAnswer.safeParse(readJson(reply?.text ?? '')).data ?? null;
 }

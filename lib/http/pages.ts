@@ -179,7 +179,7 @@ export function createProbeServer(
   });
 }
 
-/** Answers one question, whatever it is. Never rejects. */
+/** Answers one question, whatever it is. */
 async function answer(
   pages: ReadonlyMap<string, Page>,
   ...[request, response, keep]: Parameters<BoundedListener>
@@ -282,7 +282,7 @@ export class StatusServer extends KeptServer {
 
   protected override create(): Server {
     return createBoundedServer((...given) => {
-      void answer(this.#options.pages, ...given);
+      answer(this.#options.pages, ...given).catch(() => given[1].destroy());
     });
   }
 }

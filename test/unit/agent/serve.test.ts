@@ -3,6 +3,12 @@ import { type PageSources, createPages, shareReading } from '../../../agent/serv
 import { describe, test, expect } from '@jest/globals';
 import { FakeClock } from '../../support/fakes/clock.ts';
 import { FakeKernel } from '../../support/fakes/kernel.ts';
+import { restoreCaptures } from '../../support/agent/captured-host.ts';
+import { createOverview } from '../../../agent/report/page.ts';
+import { toHostStatus, type HostStatus } from '../../../agent/report/status.ts';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
 
 function createAgentPages({ agent }: Pick<RunningAgent, 'agent'>, more: Partial<PageSources> = {}) {
   const pages = createPages({
@@ -129,4 +135,62 @@ test('all who ask while a reading is under way, or fresh, get that one; one that
   const next = long?.();
   await clock.advance(1000);
   expect(await next).toBe(6);
+});
+
+/** Asks for the first lines of a page, without a wait for anything but other masters. */
+function createPage(port: number | null = null, change = (status: HostStatus) => status) {
+  const clock = new FakeClock();
+  const world = startAgent({
+    clock,
+    kernel: restoreCaptures(['iptables-nft-save.three-endpoints.txt'], clock),
+  });
+  const readStatus = () => {
+    const { agent } = world;
+    const found = { agent: null, activity: agent.activity, flows: new Map(), keepalived: new Map() };
+    const { lastSync } = agent.state;
+    return Promise.resolve(
+      lastSync && change(toHostStatus({ ...lastSync.assessment, health: agent.health }, found)),
+    );
+  };
+  const listen = port === null ? null : { family: 'ipv4' as const, address: '0.0.0.0', port };
+  const read = createOverview({ node: 'm1', listen, clock, lines: [], readStatus });
+  const ask = async () =>
+    (await read())()
+      .sections['answer']?.text.replaceAll(/<[^>]+>/g, ' ')
+      .replaceAll(/ +/g, ' ');
+  return { ...world, ask };
+}
+
+test('whatever another master answers, it is asked again', async () => {
+  const answers: Record<string, string> = {};
+  const masters = createServer(({ socket }, response) => {
+    response.end(answers[socket.localAddress ?? '']);
+  });
+  await once(masters.listen(0, '0.0.0.0'), 'listening');
+  const say = (vips: readonly object[]) => JSON.stringify({ node: 'm', inSync: true, vips });
+  const vip = {
+    vip: '10.0.0.50:6443',
+    held: false,
+    mode: '',
+    keepalived: { state: '', vrid: 1, priority: 1 },
+  };
+  const { clock, ask } = createPage((masters.address() as AddressInfo).port, ({ vips, ...rest }) => {
+    const toOther = (
+      { endpoint, ...one }: HostStatus['vips'][number]['backends'][number],
+      index: number,
+    ) => ({
+      ...{ ...one, endpoint: { ...endpoint, address: `127.0.0.${index + 1}` }, isLocal: index === 0 },
+    });
+    return { ...rest, vips: vips.map((one) => ({ ...one, backends: one.backends.map(toOther) })) };
+  });
+  await clock.advance(1000);
+  for (const [first, second, shown] of [
+    [say([vip]), say(Array.from({ length: 60_000 }, () => ({}))), 'not held by this node'],
+    [say([vip]), say([{ ...vip, held: true }]), 'held by m'],
+  ] as const) {
+    Object.assign(answers, { '127.0.0.2': first, '127.0.0.3': second });
+    await clock.advance(11_000);
+    expect(await ask()).toContain(`${shown} `);
+  }
+  masters.close();
 });
