@@ -2,7 +2,7 @@ import type { Config } from '../config/options.ts';
 import { setFlagsFromString } from 'node:v8';
 import { createLogger, createPodHeartbeat, keepRecent, type Logger } from '../lib/telemetry/log.ts';
 import { createMetrics, noMeter, type Meter } from '../lib/telemetry/metrics.ts';
-import { waitForSignal, systemClock, systemRandom } from '../lib/clock.ts';
+import { waitForSignal, idleClock, systemClock, systemRandom } from '../lib/clock.ts';
 import { podVariable, readTick, nameNode } from '../config/load.ts';
 import { takePlace, agentRole, type OwnerInfo, acquireRole, findLockOwner } from '../lib/http/singleton.ts';
 import { serveWaiting, createAgentPages, type WaitingAgent } from './serve.ts';
@@ -119,7 +119,8 @@ async function serve(
   loop.behindMs = () => agent.behindMs;
   for (const [path, answer] of Object.entries(listAnswers(agent, config))) answers.set(path, answer);
   const pages =
-    metrics && createAgentPages({ agent, ...effects, info, metrics, config, pod, lines: recent.lines });
+    metrics &&
+    createAgentPages({ agent, kernel, info, metrics, config, pod, clock: idleClock, lines: recent.lines });
   const server = pages && createServer(config, pages, { logger, warn });
   try {
     logger.info(`vipnat ${info.version} runs, pid ${info.pid}`);

@@ -102,6 +102,17 @@ export const systemClock: Clock = {
   },
 };
 
+/** The same clock for what is only of use while the process runs: no scheduled call keeps it alive. */
+export const idleClock: Clock = {
+  ...systemClock,
+  schedule: (delayMs, callback) => {
+    const timer = setTimeout(callback, delayMs).unref();
+    return () => {
+      clearTimeout(timer);
+    };
+  },
+};
+
 /** Work that is due again and again, one run at a time. */
 export class Rounds {
   readonly #clock: Clock;

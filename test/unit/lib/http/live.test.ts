@@ -54,6 +54,11 @@ test('viewers get all, then news within half a second; too many keep nobody out;
   await expectNews(1, { answer: 'ready', rest: 'same' }, 1);
   world.state = 'dead';
   await expectNews(500, { answer: 'dead' }, 2);
+  clock.stall(1000);
+  const questions = [...'12345'].map((q) => pages.get('/')?.(new URLSearchParams({ q })));
+  await clock.advance(1);
+  await Promise.all(questions);
+  expect(world.made).toBe(3);
   const hostToStatus = { 'rebound.example:1': 421, '127.0.0.1:1': 200, '[::1]:1': 200, localhost: 200 };
   for (const [host, status] of Object.entries(hostToStatus))
     expect([host, (await ask(server.port, '/', { host })).statusCode]).toEqual([host, status]);
