@@ -3,7 +3,7 @@ import type { OwnerInfo } from '../lib/http/singleton.ts';
 import { type Logger, type RecentLine, podParameter, hangingMs } from '../lib/telemetry/log.ts';
 import { type Metrics, type ProcessState, readProcess } from '../lib/telemetry/metrics.ts';
 import { StatusServer, type Page, toText, createProbePages, type Answer } from '../lib/http/pages.ts';
-import { systemClock, type Clock } from '../lib/clock.ts';
+import { systemClock, sleep, type Clock } from '../lib/clock.ts';
 import type { Agent } from './agent.ts';
 import type { Kernel } from '../lib/kernel/port.ts';
 import { listSamples, listWaitingSamples } from './report/metrics.ts';
@@ -50,7 +50,7 @@ export function serveWaiting(
 }
 
 /** Counting connections starts a tool, and whoever asks need not be a friend. */
-const findingsMs = 2000;
+const [findingsMs, countLimitMs] = [2000, 1000];
 
 interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'> {
   readonly agent: Agent;
@@ -63,14 +63,14 @@ interface AgentPageOptions extends Pick<WaitingAgent, 'config' | 'info' | 'pod'>
 
 /** What a running agent serves, by path. */
 export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string, Page> {
-  const { agent, info, metrics, clock, kernel, config, lines } = options;
-  const count = shareReading(() => countConnections(kernel, config.vips), { clock, freshMs: findingsMs });
+  const { agent, info, metrics, clock, config, lines } = options;
+  const count = createCounter(options);
   const print = shareReading(
     async () => metrics.print(listSamples(agent.state, readAgentProcess(info), await count())),
     { clock, freshMs: 0 },
   );
   const node = nameNode(config);
-  const readStatus = createStatusReader(options);
+  const readStatus = createStatusReader(options, count);
   return createPages({
     pod: options.pod,
     behindMs: () => agent.behindMs,
@@ -84,9 +84,19 @@ export function createAgentPages(options: AgentPageOptions): ReadonlyMap<string,
   });
 }
 
+/** Reading a hundred thousand entries takes seconds, so it takes a twentieth of the time at most. Who asks gets no counts then. */
+function createCounter({ kernel, clock, config: { vips } }: AgentPageOptions) {
+  const options = { clock, freshMs: findingsMs, restFactor: 19 };
+  const count = shareReading(() => countConnections(kernel, vips), options);
+  return () => Promise.race([count(), sleep(clock, countLimitMs).then(() => new Map<string, null>())]);
+}
+
 /** From the last sync, and the probes since: rules are not read for it. */
-function createStatusReader({ agent, info, kernel, clock, config }: AgentPageOptions) {
-  const find = shareReading(() => readLiveDetails(kernel, config), { clock, freshMs: findingsMs });
+function createStatusReader(
+  { agent, info, clock, config }: AgentPageOptions,
+  count: ReturnType<typeof createCounter>,
+) {
+  const find = shareReading(() => readLiveDetails(count, config), { clock, freshMs: findingsMs });
   return async () => {
     const { lastSync } = agent.state;
     if (lastSync === null) return null;
@@ -162,19 +172,26 @@ function toHealthPage(behindMs: number): Answer {
   );
 }
 
-/** Makes a reading cheap: all who ask while it is in progress or fresh get the same. No failed one is kept. */
+/**
+ * Makes a reading cheap: all who ask while it is in progress or fresh get the same. It is fresh for `freshMs` from its begin on, and for `restFactor`
+ * times as long as it took from its end on. No failed one is kept.
+ */
 export function shareReading<T>(
   read: () => Promise<T>,
-  { clock, freshMs }: { readonly clock: Clock; readonly freshMs: number },
+  options: { readonly clock: Clock; readonly freshMs: number; readonly restFactor?: number },
 ): () => Promise<T> {
-  let last: { readonly begunAt: number; readonly reading: Promise<T>; isRunning: boolean } | null = null;
+  const { clock, freshMs, restFactor = 0 } = options;
+  let last: { readonly reading: Promise<T>; freshUntil: number } | null = null;
   return () => {
-    const now = clock.now();
-    if (last !== null && (last.isRunning || now - last.begunAt < freshMs)) return last.reading;
-    const begun = { begunAt: now, reading: read(), isRunning: true };
+    const begunAt = clock.now();
+    if (last !== null && begunAt < last.freshUntil) return last.reading;
+    const begun = { reading: read(), freshUntil: Infinity };
     last = begun;
     begun.reading.then(
-      () => (begun.isRunning = false),
+      () => {
+        const now = clock.now();
+        begun.freshUntil = Math.max(begunAt + freshMs, now + (now - begunAt) * restFactor);
+      },
       () => {
         if (last === begun) last = null;
       },

@@ -52,12 +52,12 @@ export class LastSync implements Partial<LoopObserver> {
 
 /** What a sync does not read: connections, and keepalived. */
 export async function readLiveDetails(
-  kernel: Pick<Kernel, 'countFlows'>,
+  count: () => Promise<StatusFindings['flows']>,
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
   const file = locateKeepalivedFile(runDir);
   const [flows, keepalived] = await Promise.all([
-    countConnections(kernel, vips),
+    count(),
     Promise.all(vips.map(async ({ address }) => [address, await findKeepalived(address, file)] as const)),
   ]);
   return { flows, keepalived: new Map(keepalived) };

@@ -119,6 +119,7 @@ test('all who ask while a reading is under way, or fresh, get that one; one that
     return promise;
   };
   const [long, none] = [2000, 0].map((freshMs) => shareReading(read, { clock, freshMs }));
+  const slow = shareReading(read, { clock, freshMs: 0, restFactor: 19 });
   const asked = [long?.(), long?.(), none?.(), none?.()];
   await clock.advance(1900);
   asked.push(long?.(), none?.());
@@ -135,6 +136,16 @@ test('all who ask while a reading is under way, or fresh, get that one; one that
   const next = long?.();
   await clock.advance(1000);
   expect(await next).toBe(6);
+  for (const [waitMs = 0, count = 0] of [
+    [1000, 7],
+    [18_999, 7],
+    [1, 7],
+    [1000, 8],
+  ]) {
+    const counted = slow();
+    await clock.advance(waitMs);
+    expect(await counted).toBe(count);
+  }
 });
 
 /** Asks for the first lines of a page, without a wait for anything but other masters. */
