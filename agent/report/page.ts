@@ -18,6 +18,8 @@ import { askLoopback } from '../../lib/http/client.ts';
 import { classifyAddress, type Endpoint, formatEndpoint } from '../../lib/net.ts';
 import { readJson, version } from '../../lib/text.ts';
 import { describeDrift } from '../../lib/dialect.ts';
+import { describeUnread } from '../../lib/kernel/port.ts';
+import { tickMs } from '../../lib/sync-queue.ts';
 import type { RecentLine } from '../../lib/telemetry/log.ts';
 import type { Clock } from '../../lib/clock.ts';
 
@@ -60,7 +62,7 @@ function printWaiting(program: string): View {
 
 function printHost(facts: Facts): View {
   const { vips } = facts.status;
-  const answers = vips.map((vip) => ({ vip, ...judgeVip(vip, facts.status) }));
+  const answers = vips.map((vip) => ({ vip, ...judgeVip(vip, facts) }));
   const worst = answers.toSorted((one, other) => ranks.indexOf(one.tone) - ranks.indexOf(other.tone))[0];
   return {
     title: worst === undefined ? 'vipnat' : `${nameVip(worst.vip)}: ${worst.text}`,
@@ -83,8 +85,24 @@ interface Judgement {
 
 const nameVip = ({ decision }: VipStatus) => formatEndpoint(decision.vip);
 
-/** As `vipnat status` has it: what makes its exit status 2 is bad, or doubtful where the VIP works. */
-function judgeVip({ decision, backends }: VipStatus, { assessment }: HostStatus): Judgement {
+/** A sync is due each minute. What is older is not how it is now. */
+const outdatedMs = 2 * tickMs;
+
+/** Since when the rules were not checked; null where that is as usual. */
+function findUnchecked({ activity }: HostStatus, now: Date): string | null {
+  const ageMs = activity?.syncedMsAgo ?? 0;
+  return ageMs <= outdatedMs ? null : `${new Date(now.getTime() - ageMs).toISOString().slice(0, 19)}Z`;
+}
+
+/** Rules that were not read, and sources of apiservers that were refused: in the words of `vipnat status`. */
+const listGaps = ({ assessment: { observation, refused } }: HostStatus) => [
+  ...describeUnread(observation.unread).map(({ code, text }) => `[${code}] ${text}`),
+  ...new Set(refused),
+];
+
+/** As `vipnat status` has it: what makes its exit status 2 is bad, or doubtful where the VIP works. What is not known is not good. */
+function judgeVip({ decision, backends }: VipStatus, { status, now }: Facts): Judgement {
+  const { assessment } = status;
   const [used, all] = [decision.backends.length, backends.length];
   const outage = findOutage(decision, assessment.health);
   if (!isBalanced(decision))
@@ -92,8 +110,10 @@ function judgeVip({ decision, backends }: VipStatus, { assessment }: HostStatus)
   if (outage?.isTotal === true)
     return { tone: 'bad', text: `No apiserver is ready. All ${used} stay in use` };
   if (listDrift(assessment).length > 0) return { tone: 'bad', text: 'Not in sync' };
+  const unchecked = findUnchecked(status, now);
+  if (unchecked !== null) return { tone: 'doubtful', text: `Not checked since ${unchecked}` };
   const text = `Balanced over ${used === all ? '' : `${used} of `}${all} apiserver${all === 1 ? '' : 's'}`;
-  return { tone: outage === null ? 'good' : 'doubtful', text };
+  return { tone: outage === null && listGaps(status).length === 0 ? 'good' : 'doubtful', text };
 }
 
 function listDrift({ plan, missingSwitches }: HostStatus['assessment']): string[] {
@@ -102,6 +122,15 @@ function listDrift({ plan, missingSwitches }: HostStatus['assessment']): string[
 
 const printSync = (isInSync: boolean) =>
   printState(isInSync ? 'good' : 'bad', isInSync ? 'in sync' : 'not in sync');
+
+function printOwnSync({ status, now }: Facts): Html {
+  const unchecked = findUnchecked(status, now);
+  if (unchecked !== null) return printState('doubtful', `not checked since ${unchecked}`);
+  const isInSync = listDrift(status.assessment).length === 0;
+  return isInSync && listGaps(status).length > 0
+    ? printState('doubtful', 'in sync, as far as rules are read')
+    : printSync(isInSync);
+}
 
 function printVip({ vip, tone, text }: Judgement & { readonly vip: VipStatus }, facts: Facts): Html {
   const { status, now } = facts;
@@ -112,11 +141,11 @@ function printVip({ vip, tone, text }: Judgement & { readonly vip: VipStatus }, 
   const list = [
     printVipHolders(vip, facts),
     `mode ${mode}`,
-    printSync(drift.length === 0),
+    printOwnSync(facts),
     ...(drained === null ? [] : [drained]),
   ];
   const synced = new Date(now.getTime() - (status.activity?.syncedMsAgo ?? 0));
-  const why = [reason, ...drift, markup`Last sync ${printTime(synced, now)}`];
+  const why = [reason, ...drift, ...listGaps(status), markup`Last sync ${printTime(synced, now)}`];
   return markup`<div class="answer"><p class="vip">${nameVip(vip)}</p>${printAnswer(tone, text, list, why)}</div>`;
 }
 
@@ -162,7 +191,8 @@ function printApiservers(vip: VipStatus, { now }: Facts): Html {
   );
 }
 
-function printMasters(vip: VipStatus, { status, others, node }: Facts): Html {
+function printMasters(vip: VipStatus, facts: Facts): Html {
+  const { others, node } = facts;
   const { vrid = null, priority = null } = vip.keepalived.instance ?? {};
   const own = {
     held: vip.isHeld,
@@ -170,11 +200,11 @@ function printMasters(vip: VipStatus, { status, others, node }: Facts): Html {
     keepalived: { state: toVrrpState(vip), vrid, priority },
   };
   const rows = [
-    printMaster(`${node} (this node)`, own, listDrift(status.assessment).length === 0),
+    printMaster(`${node} (this node)`, own, printOwnSync(facts)),
     ...others.map(({ at, answer }): Row => {
       const found = findVip(answer, vip);
       if (answer !== null && found !== null)
-        return printMaster(`${answer.node} (${at.address})`, found, answer.inSync);
+        return printMaster(`${answer.node} (${at.address})`, found, printSync(answer.inSync));
       const why = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
       return { cells: [at.address, printState('plain', 'not known'), ''], below: [why] };
     }),
@@ -187,13 +217,13 @@ function printMasters(vip: VipStatus, { status, others, node }: Facts): Html {
 function printMaster(
   name: string,
   { held, mode, keepalived: { state, vrid, priority } }: MasterVip,
-  isInSync: boolean,
+  sync: Html,
 ): Row {
   const keepalived = state === 'FAULT' ? printState('bad', state) : (state ?? 'not known');
   const numbers = vrid === null ? '' : `, keepalived: vrid ${vrid}, priority ${priority ?? 'not known'}`;
   return {
     cells: [name, held ? printState('good', 'held here') : 'not here', keepalived],
-    below: [markup`${printSync(isInSync)}, mode ${mode}${numbers}`],
+    below: [markup`${sync}, mode ${mode}${numbers}`],
   };
 }
 

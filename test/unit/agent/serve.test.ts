@@ -151,10 +151,8 @@ test('all who ask while a reading is under way, or fresh, get that one; one that
 /** Asks for the first lines of a page, without a wait for anything but other masters. */
 function createPage(port: number | null = null, change = (status: HostStatus) => status) {
   const clock = new FakeClock();
-  const world = startAgent({
-    clock,
-    kernel: restoreCaptures(['iptables-nft-save.three-endpoints.txt'], clock),
-  });
+  const kernel = restoreCaptures(['iptables-nft-save.three-endpoints.txt'], clock);
+  const world = startAgent({ clock, kernel });
   const readStatus = () => {
     const { agent } = world;
     const found = { agent: null, activity: agent.activity, flows: new Map(), keepalived: new Map() };
@@ -165,12 +163,28 @@ function createPage(port: number | null = null, change = (status: HostStatus) =>
   };
   const listen = port === null ? null : { family: 'ipv4' as const, address: '0.0.0.0', port };
   const read = createOverview({ node: 'm1', listen, clock, lines: [], readStatus });
-  const ask = async () =>
-    (await read())()
-      .sections['answer']?.text.replaceAll(/<[^>]+>/g, ' ')
-      .replaceAll(/ +/g, ' ');
+  const ask = async () => {
+    const { answer } = (await read())().sections;
+    return answer?.text.replaceAll(/<span class="state (\w+)">|<[^>]+>/g, ' $1 ').replaceAll(/ +/g, ' ');
+  };
   return { ...world, ask };
 }
+
+test('the page is not green where syncs fail or rules are not read', async () => {
+  const refused: string[] = [];
+  const { clock, kernel, ask } = createPage(null, ({ assessment, ...status }) => ({
+    ...{ ...status, assessment: { ...assessment, refused } },
+  }));
+  await clock.advance(minuteMs);
+  expect(await ask()).toMatch(/ good Balanced over 3 apiservers .* good in sync kube-proxy/);
+  refused.push('a source');
+  expect(await ask()).toMatch(/ doubtful Balanced .* doubtful in sync, as far as .* a source Last/);
+  for (let count = 0; count < 5000; count += 1) kernel.faults.failNext({ code: 'TOOL_FAILED' });
+  await clock.advance(3 * minuteMs);
+  expect(await ask()).toMatch(
+    / doubtful Not checked since 2026-01-01T\S+Z .* doubtful not checked since 2026/,
+  );
+});
 
 test('whatever another master answers, it is asked again', async () => {
   const answers: Record<string, string> = {};
@@ -197,7 +211,7 @@ test('whatever another master answers, it is asked again', async () => {
   await clock.advance(1000);
   for (const [first, second, shown] of [
     [say([vip]), say(Array.from({ length: 60_000 }, () => ({}))), 'not held by this node'],
-    [say([vip]), say([{ ...vip, held: true }]), 'held by m'],
+    [say([vip]), say([{ ...vip, held: true }]), 'plain held by m'],
   ] as const) {
     Object.assign(answers, { '127.0.0.2': first, '127.0.0.3': second });
     await clock.advance(11_000);
