@@ -171,22 +171,22 @@ const old = 'this may be out of date';
 
 /**
  * Replaces the sections that changed, and counts how long ago times are. Without news for 12 s, it says so: what is old never passes for what is so
- * now. A window that nobody sees asks for nothing.
+ * now. So it does where a connection ends, and no other one begins within 3 s. A window that nobody sees asks for nothing.
  */
 const script = `
-const find=id=>document.getElementById(id),live=find('live'),sections={};let source=null,skew=0,heardAt=Date.now();
+const find=id=>document.getElementById(id),live=find('live'),sections={};let source=null,lost=0,skew=0,heardAt=Date.now();
 const say=(text,isLost)=>{live.className=isLost?'lost':'';if(live.textContent!==text)live.textContent=text};
 const age=ms=>{const s=Math.max(0,Math.round(ms/1000)),m=Math.floor(s/60),two=n=>String(n).padStart(2,'0');
 return s<60?s+' s':m<60?m+'m'+two(s%60)+'s':m<1440?Math.floor(m/60)+'h'+two(m%60)+'m':Math.floor(m/1440)+' d'};
 const tick=()=>{document.querySelectorAll('table time,ol time').forEach(time=>{const text=age(Date.now()+skew-Date.parse(time.dateTime))+(time.closest('ol')?' ago':'');
 if(!time.title)time.title=time.textContent;if(time.textContent!==text)time.textContent=text});
 if(source&&Date.now()-heardAt>12000)say('No news: ${old}',true)};
-const take=({data})=>{const news=JSON.parse(data);heardAt=Date.now();skew=news.now-heardAt;if(news.title)document.title=news.title;
+const take=({data})=>{const news=JSON.parse(data);heardAt=Date.now();clearTimeout(lost);lost=0;skew=news.now-heardAt;if(news.title)document.title=news.title;
 for(const [id,text] of Object.entries(news.sections)){if(sections[id]===text)continue;sections[id]=text;
 const focus=document.activeElement.id,part=find(id);if(!part){location.reload();return}part.innerHTML=text;if(focus)find(focus)?.focus()}
 say('Live');tick()};
 const follow=()=>{source=new EventSource('live'+location.search);source.onmessage=take;
-source.onerror=()=>{say('Connection lost: ${old}',true);if(source.readyState===2)setTimeout(()=>location.reload(),10000)}};
+source.onerror=()=>{lost||=setTimeout(()=>say('Connection lost: ${old}',true),3000);if(source.readyState===2)setTimeout(()=>location.reload(),10000)}};
 document.addEventListener('visibilitychange',()=>{source?.close();source=null;if(!document.hidden)follow()});
 setInterval(tick,1000);if(!document.hidden)follow();
 `;

@@ -25,6 +25,9 @@ const intervalMs = 500;
 /** Without a change, browsers get a sign of life so often. */
 const beatMs = 4000;
 
+/** Each viewer connects again so often: one whose host is gone without a word keeps its place no longer. */
+const viewMs = 60_000;
+
 const [restFactor, maxRestMs] = [19, 10_000];
 
 /** By path: the page and its changes. */
@@ -59,12 +62,18 @@ class Live {
   // The browser connects again this long after an end.
   readonly follow: Page = () => ({
     ...{ status: 200, type: 'text/event-stream', text: 'retry: 1000\n\n' },
+    headers: { connection: 'close' },
     stream: this.#add.bind(this),
   });
 
   #add(response: ServerResponse): void {
     this.#viewers.add(response);
+    const cancel = this.#options.clock.schedule(viewMs, () => {
+      this.#viewers.delete(response);
+      response.end();
+    });
     response.once('close', () => {
+      cancel();
       this.#viewers.delete(response);
       if (this.#viewers.size > 0) return;
       this.#sent = null;
@@ -77,7 +86,7 @@ class Live {
   async #sendNews(): Promise<void> {
     // Without a sign of life, browsers say that nothing comes.
     const view = await this.#make().catch(() => null);
-    if (view !== null) this.#send(view);
+    if (view !== null && this.#viewers.size > 0) this.#send(view);
   }
 
   #send(view: View): void {

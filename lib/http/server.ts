@@ -27,8 +27,8 @@ const limits = {
   maxHeaderSize: 8192,
 };
 
-/** Viewers of a page that changes, apart from all others: who watches keeps no probe out. */
-const maxViewers = 128;
+/** Viewers of a page that changes, apart from all others: who watches keeps no probe out. One address keeps no other out. */
+const viewerLimits: ConnectionLimits = { connections: 128, ofAddress: 16 };
 
 /**
  * Answers a question. `keep` is for an answer that does not end: from then on, its connection is a viewer's. It answers whether there is room for one
@@ -154,7 +154,9 @@ class Connections {
   };
 
   #keep(socket: Socket): boolean {
-    if (this.#viewers.size >= maxViewers) return false;
+    const { connections, ofAddress } = viewerLimits;
+    const same = [...this.#viewers].filter(({ remoteAddress }) => remoteAddress === socket.remoteAddress);
+    if (this.#viewers.size >= connections || same.length >= ofAddress) return false;
     this.#open.delete(socket);
     this.#viewers.add(socket);
     socket.once('close', () => this.#viewers.delete(socket));

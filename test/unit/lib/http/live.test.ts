@@ -23,9 +23,14 @@ test('what is no HTML is escaped wherever it may be', () => {
   );
 });
 
-async function ask(port: number | null, path: string, headers = {}): Promise<IncomingMessage> {
+async function ask(
+  port: number | null,
+  path: string,
+  headers = {},
+  localAddress = '127.0.0.1',
+): Promise<IncomingMessage> {
   const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
-  get({ host: '127.0.0.1', port, path, agent: false, headers }, resolve);
+  get({ host: '127.0.0.1', port, path, agent: false, headers, localAddress }, resolve);
   return await promise;
 }
 
@@ -42,8 +47,9 @@ test('viewers get all, then news within half a second; too many keep nobody out;
   await server.start();
   const viewer = await ask(server.port, '/live');
   const statuses: unknown[] = [];
-  for (let count = 1; count < 140; count += 1) statuses.push((await ask(server.port, '/live')).statusCode);
-  expect(statuses.filter((status) => status === 503)).toHaveLength(12);
+  for (let count = 1; count < 9 * 17; count += 1)
+    statuses.push((await ask(server.port, '/live', {}, `127.0.0.${Math.floor(count / 17) + 1}`)).statusCode);
+  expect(statuses.filter((status) => status === 503)).toHaveLength(8 + 17);
   await once(viewer, 'data');
   const expectNews = async (waitMs: number, sections: object, made: number) => {
     const data = once(viewer, 'data');
@@ -64,5 +70,8 @@ test('viewers get all, then news within half a second; too many keep nobody out;
     expect([host, (await ask(server.port, '/', { host })).statusCode]).toEqual([host, status]);
   const policy = expect.stringMatching(/^default-src 'none'; style-src 'sha256-/);
   expect((await ask(server.port, '/')).headers).toMatchObject({ 'content-security-policy': policy });
+  const end = once(viewer, 'end');
+  await clock.advance(60_000);
+  await end;
   await server.stop();
 });
