@@ -39,6 +39,7 @@ interface Facts extends Pick<OverviewSources, 'node' | 'lines'> {
   readonly status: HostStatus;
   readonly others: readonly Master[];
   readonly now: Date;
+  readonly nowMs: number;
 }
 
 /** Answers what reads all that a page of this agent shows. Other masters are asked only by what it answers. */
@@ -51,7 +52,7 @@ export function createOverview(sources: OverviewSources): () => Promise<() => Vi
     return () =>
       status === null
         ? printWaiting(`agent on ${node}`)
-        : printHost({ status, others, node, lines, now: clock.date() });
+        : printHost({ status, others, node, lines, now: clock.date(), nowMs: clock.now() });
   };
 }
 
@@ -149,16 +150,26 @@ function printVip({ vip, tone, text }: Judgement & { readonly vip: VipStatus }, 
   return markup`<div class="answer"><p class="vip">${nameVip(vip)}</p>${printAnswer(tone, text, list, why)}</div>`;
 }
 
-function printVipHolders(vip: VipStatus, { others, node }: Facts): Html {
-  const names = others.flatMap(({ answer }) =>
-    findVip(answer, vip)?.held === true ? [answer?.node ?? ''] : [],
+/** Others are bad news only as far as all are known, and just now: a VIP may have moved since. */
+function printVipHolders(vip: VipStatus, facts: Facts): Html {
+  const others = listOthers(vip, facts);
+  const found = others.map(({ answer }) => findVip(answer, vip));
+  const names = others.flatMap(({ answer }, index) =>
+    found[index]?.held === true ? [answer?.node ?? ''] : [],
   );
-  if (vip.isHeld) names.unshift(`${node} (this node)`);
+  if (vip.isHeld) names.unshift(`${facts.node} (this node)`);
+  const isChecked = findUnchecked(facts.status, facts.now) === null;
+  const areFresh = isChecked && others.every(({ askedAt }) => facts.nowMs - askedAt <= staleMs);
+  const bad = areFresh ? 'bad' : 'doubtful';
   if (names.length > 0)
-    return printState(names.length === 1 ? 'plain' : 'bad', `held by ${names.join(' and ')}`);
-  const areAllKnown = others.length > 0 && others.every(({ answer }) => answer !== null);
+    return printState(names.length === 1 ? 'plain' : bad, `held by ${names.join(' and ')}`);
+  const areAllKnown = areFresh && others.length > 0 && !found.includes(null);
   return areAllKnown ? printState('bad', 'held by no master') : markup`not held by this node`;
 }
+
+/** The other masters of a VIP. One with addresses of both families is another one for each. */
+const listOthers = ({ backends }: VipStatus, { others }: Facts) =>
+  others.filter(({ at }) => backends.some(({ endpoint }) => endpoint.address === at.address));
 
 const stateToTone: Readonly<Record<BackendStatus['state'], Tone>> = {
   ...{ ready: 'good', warming: 'doubtful', draining: 'doubtful', dead: 'bad' },
@@ -192,7 +203,7 @@ function printApiservers(vip: VipStatus, { now }: Facts): Html {
 }
 
 function printMasters(vip: VipStatus, facts: Facts): Html {
-  const { others, node } = facts;
+  const others = listOthers(vip, facts);
   const { vrid = null, priority = null } = vip.keepalived.instance ?? {};
   const own = {
     held: vip.isHeld,
@@ -200,12 +211,13 @@ function printMasters(vip: VipStatus, facts: Facts): Html {
     keepalived: { state: toVrrpState(vip), vrid, priority },
   };
   const rows = [
-    printMaster(`${node} (this node)`, own, printOwnSync(facts)),
-    ...others.map(({ at, answer }): Row => {
+    printMaster(`${facts.node} (this node)`, own, printOwnSync(facts)),
+    ...others.map(({ at, answer, askedAt }): Row => {
       const found = findVip(answer, vip);
       if (answer !== null && found !== null)
         return printMaster(`${answer.node} (${at.address})`, found, printSync(answer.inSync));
-      const why = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
+      const silent = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
+      const why = askedAt === -Infinity ? `only ${maxMasters} masters are asked` : silent;
       return { cells: [at.address, printState('plain', 'not known'), ''], below: [why] };
     }),
   ];
@@ -269,19 +281,21 @@ interface Master {
   readonly at: Endpoint;
   /** Null where no agent answers: it may listen at a loopback address only. */
   readonly answer: z.infer<typeof masterAnswer> | null;
+  readonly askedAt: number;
 }
 
 function findVip(answer: Master['answer'], vip: VipStatus): MasterVip | null {
   return answer?.vips.find((one) => one.vip === nameVip(vip)) ?? null;
 }
 
-/** Masters that are asked, and after how long again. An answer that is older than `staleMs` is of before somebody watched. */
-const [maxMasters, freshMs, staleMs] = [9, 2000, 10_000];
+/** Masters that are asked, and after how long again. Who asks waits in place of an answer that is older than `staleMs`. */
+const [maxMasters, freshMs, staleMs] = [9, 2000, 2500];
 
 const answerLimits = { limitMs: 1000, maxLength: 50_000 };
 
+const unknown = { answer: null, askedAt: -Infinity, asking: null };
+
 interface Known extends Master {
-  readonly askedAt: number;
   readonly asking: Promise<void> | null;
 }
 
@@ -297,7 +311,7 @@ class Masters {
     this.#clock = clock;
   }
 
-  /** What is known of them now. Waits only for those of which nothing is. */
+  /** What is known of them now. Waits only for those of which nothing is, or nothing new. */
   async askAll({ vips }: HostStatus): Promise<readonly Master[]> {
     const port = this.#port;
     if (port === null) return [];
@@ -306,11 +320,11 @@ class Masters {
     const chosen = [...all.values()].slice(0, maxMasters);
     for (const address of this.#known.keys()) if (!all.has(address)) this.#known.delete(address);
     await Promise.all(chosen.map((at) => this.#askAgain(at)));
-    return chosen.map((at) => this.#known.get(at.address) ?? { at, answer: null });
+    return [...all.values()].map((at) => this.#known.get(at.address) ?? { ...unknown, at });
   }
 
   async #askAgain(at: Endpoint): Promise<void> {
-    const known = this.#known.get(at.address) ?? { at, answer: null, askedAt: -Infinity, asking: null };
+    const known = this.#known.get(at.address) ?? { ...unknown, at };
     const age = this.#clock.now() - known.askedAt;
     const asking = known.asking ?? (age < freshMs ? null : this.#ask(at));
     this.#known.set(at.address, { ...known, asking });

@@ -212,9 +212,11 @@ test('whatever another master answers, it is asked again', async () => {
   for (const [first, second, shown] of [
     [say([vip]), say(Array.from({ length: 60_000 }, () => ({}))), 'not held by this node'],
     [say([vip]), say([{ ...vip, held: true }]), 'plain held by m'],
+    [say([]), say([vip]), 'not held by this node'],
+    [say([vip]), say([vip]), 'bad held by no master'],
   ] as const) {
     Object.assign(answers, { '127.0.0.2': first, '127.0.0.3': second });
-    await clock.advance(11_000);
+    await clock.advance(3000);
     expect(await ask()).toContain(`${shown} `);
   }
   masters.close();
