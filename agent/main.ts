@@ -43,13 +43,7 @@ import { observeAndAssess } from './read-host.ts';
 import { switchOnForwarding } from './forwarding.ts';
 import type { ForwardingListener } from './report/events.ts';
 import type { planOffline } from './decide/mode.ts';
-import {
-  type HostStatus,
-  countConnections,
-  readLiveDetails,
-  toHostStatus,
-  viewTrackFile,
-} from './report/status.ts';
+import { type HostStatus, readLiveDetails, toHostStatus, viewTrackFile } from './report/status.ts';
 
 /** The agent, until SIGTERM or SIGINT. It waits for another one on this host to end. The rules stay (I8). */
 export async function runAgent(config: Config): Promise<number> {
@@ -294,7 +288,7 @@ export async function readStatus(config: Config, notify: Notify): Promise<HostSt
     createDrainStore(config.stateDir)
       .load()
       .catch(() => null),
-    readLiveDetails(() => countConnections(createHostKernel(), config.vips), config),
+    readLiveDetails(createHostKernel(), config),
   ]);
   return toHostStatus(reading, { agent, activity, drain, ...findings });
 }

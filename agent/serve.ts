@@ -93,10 +93,10 @@ function createCounter({ kernel, clock, config: { vips } }: AgentPageOptions) {
 
 /** From the last sync, and the probes since: rules are not read for it. */
 function createStatusReader(
-  { agent, info, clock, config }: AgentPageOptions,
+  { agent, info, kernel, clock, config }: AgentPageOptions,
   count: ReturnType<typeof createCounter>,
 ) {
-  const find = shareReading(() => readLiveDetails(count, config), { clock, freshMs: findingsMs });
+  const find = shareReading(() => readLiveDetails(kernel, config, count), { clock, freshMs: findingsMs });
   return async () => {
     const { lastSync } = agent.state;
     if (lastSync === null) return null;

@@ -105,12 +105,7 @@ export const systemClock: Clock = {
 /** The same clock for what is only of use while the process runs: no scheduled call keeps it alive. */
 export const idleClock: Clock = {
   ...systemClock,
-  schedule: (delayMs, callback) => {
-    const timer = setTimeout(callback, delayMs).unref();
-    return () => {
-      clearTimeout(timer);
-    };
-  },
+  schedule: (delayMs, callback) => clearTimeout.bind(null, setTimeout(callback, delayMs).unref()),
 };
 
 /** Work that is due again and again, one run at a time. */

@@ -216,8 +216,8 @@ function printMasters(vip: VipStatus, facts: Facts): Html {
       const found = findVip(answer, vip);
       if (answer !== null && found !== null)
         return printMaster(`${answer.node} (${at.address})`, found, printSync(answer.inSync));
-      const silent = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
-      const why = askedAt === -Infinity ? `only ${maxMasters} masters are asked` : silent;
+      const unanswered = `no agent of this VIP answers at ${formatEndpoint(at)}. That says nothing of its apiserver`;
+      const why = askedAt === -Infinity ? `only ${maxMasters} masters are asked` : unanswered;
       return { cells: [at.address, printState('plain', 'not known'), ''], below: [why] };
     }),
   ];

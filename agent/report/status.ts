@@ -52,8 +52,9 @@ export class LastSync implements Partial<LoopObserver> {
 
 /** What a sync does not read: connections, and keepalived. */
 export async function readLiveDetails(
-  count: () => Promise<StatusFindings['flows']>,
+  kernel: Pick<Kernel, 'countFlows'>,
   { vips, runDir }: Pick<Config, 'vips' | 'runDir'>,
+  count: () => Promise<StatusFindings['flows']> = () => countConnections(kernel, vips),
 ): Promise<Pick<StatusFindings, 'flows' | 'keepalived'>> {
   const file = locateKeepalivedFile(runDir);
   const [flows, keepalived] = await Promise.all([

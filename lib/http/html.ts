@@ -107,14 +107,12 @@ export interface View {
   readonly title: string;
   /** Which program it is, and where. */
   readonly program: string;
-  /** What never changes, above all sections. */
-  readonly form?: Html;
   /** By their ids, from top to bottom; the first one is the answer. A browser replaces those that change. */
   readonly sections: Readonly<Record<string, Html>>;
 }
 
 /** The page of a view. */
-export function printPage({ title, program, form, sections }: View, now: Date): string {
+export function printPage({ title, program, sections }: View, now: Date): string {
   const parts = Object.entries(sections).map(
     ([id, content], index) =>
       markup`<section id="${id}"${index === 0 ? new Html(' aria-live="polite"') : null}>${content}</section>`,
@@ -123,7 +121,7 @@ export function printPage({ title, program, form, sections }: View, now: Date): 
 <title>${title}</title><link rel="icon" href="data:,"><noscript><meta http-equiv="refresh" content="5"></noscript>
 <style>${new Html(style)}</style>`;
   const header = markup`<p><b>vipnat</b> ${program}</p><p id="live" role="status">as of ${printTime(now, now)}</p>`;
-  const main = markup`<main id="main" tabindex="-1">${form ?? null}${parts}</main>`;
+  const main = markup`<main id="main" tabindex="-1">${parts}</main>`;
   return markup`<!doctype html><html lang="en"><head>${head}</head><body>
 <a class="skip" href="#main">Skip to the content</a><header>${header}</header>${main}<script>${new Html(script)}</script></body></html>
 `.text;
@@ -161,8 +159,6 @@ ol{margin:0;padding:0;list-style:none}
 ol li{display:grid;grid-template-columns:7.5rem 1fr;gap:.75rem;padding:.25rem 0}
 ol time{color:var(--dim)}a{color:inherit}.skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:.5rem;padding:.25rem .5rem;background:var(--card)}
 #live.lost{color:var(--bad);font-weight:600}
-form{display:flex;flex-wrap:wrap;gap:.5rem;align-items:center;margin-bottom:1rem}
-input,button{font:inherit;color:inherit;background:var(--card);border:1px solid var(--dim);border-radius:.3rem;padding:.3rem .6rem;min-width:0;max-width:100%}
 :focus-visible{outline:2px solid var(--fill);outline-offset:2px}
 @media (max-width:40rem){section{padding:.9rem}.bar{display:none}ol li{grid-template-columns:1fr;gap:0}}
 `;

@@ -25,7 +25,7 @@ const intervalMs = 500;
 /** Without a change, browsers get a sign of life so often. */
 const beatMs = 4000;
 
-/** Each viewer connects again so often: one whose host is gone without a word keeps its place no longer. */
+/** Each viewer connects again so often: one whose host is gone without closing its connections keeps its place no longer. */
 const viewMs = 60_000;
 
 const [restFactor, maxRestMs] = [19, 10_000];

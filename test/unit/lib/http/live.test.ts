@@ -35,10 +35,10 @@ async function ask(
 }
 
 test('viewers get all, then news within half a second; too many keep nobody out; another site gets no page', async () => {
-  const [clock, world] = [new FakeClock(), { state: 'ready', made: 0 }];
+  const [clock, source] = [new FakeClock(), { state: 'ready', made: 0 }];
   const make = (): View => {
-    world.made += 1;
-    return { title: '', program: '', sections: { answer: markup`${world.state}`, rest: markup`same` } };
+    source.made += 1;
+    return { title: '', program: '', sections: { answer: markup`${source.state}`, rest: markup`same` } };
   };
   const pages = createLivePages({ clock, read: () => Promise.resolve(make) });
   const endpoint = { family: 'ipv4', address: '127.0.0.1', port: 0 } as const;
@@ -55,16 +55,16 @@ test('viewers get all, then news within half a second; too many keep nobody out;
     const data = once(viewer, 'data');
     await clock.advance(waitMs);
     const text = String(await data);
-    expect([JSON.parse(text.slice(text.indexOf('{'))), world.made]).toMatchObject([{ sections }, made]);
+    expect([JSON.parse(text.slice(text.indexOf('{'))), source.made]).toMatchObject([{ sections }, made]);
   };
   await expectNews(1, { answer: 'ready', rest: 'same' }, 1);
-  world.state = 'dead';
+  source.state = 'dead';
   await expectNews(500, { answer: 'dead' }, 2);
   clock.stall(1000);
-  const questions = [...'12345'].map((q) => pages.get('/')?.(new URLSearchParams({ q })));
+  const questions = ['1', '2', '3'].map(async (q) => await pages.get('/')?.(new URLSearchParams({ q })));
   await clock.advance(1);
   await Promise.all(questions);
-  expect(world.made).toBe(3);
+  expect(source.made).toBe(3);
   const hostToStatus = { 'rebound.example:1': 421, '127.0.0.1:1': 200, '[::1]:1': 200, localhost: 200 };
   for (const [host, status] of Object.entries(hostToStatus))
     expect([host, (await ask(server.port, '/', { host })).statusCode]).toEqual([host, status]);
