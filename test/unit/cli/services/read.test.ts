@@ -2,7 +2,7 @@ import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
-import { createServicesApi, findSystemNamespace } from '../../../../cli/services/read.ts';
+import { createServicesApi, findClusterRoute, findSystemNamespace } from '../../../../cli/services/read.ts';
 import { test, expect } from '@jest/globals';
 import { useCertificates, routeTo } from '../../../support/api/api-world.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
@@ -71,6 +71,8 @@ test('credentials are found as kubectl finds them: by the flag, in the merged fi
   expect(await ask(`${first}:/nonexistent`, { kubeconfig: second })).toBe('Bearer second');
   expect(await ask(`${twice}:${first}`)).toBe('Bearer twice');
   expect(await ask('', { home })).toBe('Bearer second');
+  const route = findClusterRoute({ kubeconfig: first }, null, new FakeClock());
+  expect([(await route.choose()).server, route.count]).toEqual([{ host: 'first.example', port: 6443 }, 1]);
 });
 
 const withUser = (user: object) => ({ kubeconfig: writeConfig('a', user) });
