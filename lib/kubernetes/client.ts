@@ -140,7 +140,7 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
 export const fieldManager = 'vipnat';
 
 function toOptions({ access, server, path, forbidden, signal, message }: ApiCall): RequestOptions {
-  const { serverName } = access;
+  const { serverName, prefix = '' } = access;
   const sent = message && {
     'content-type': message.contentType,
     'content-length': Buffer.byteLength(message.text),
@@ -149,7 +149,7 @@ function toOptions({ access, server, path, forbidden, signal, message }: ApiCall
     ...access.tls,
     host: server.host,
     port: server.port,
-    path,
+    path: server.host === access.host ? `${prefix}${path}` : path,
     method: message?.method ?? 'GET',
     headers: { 'user-agent': fieldManager, ...access.headers, accept: 'application/json', ...sent },
     agent: false,

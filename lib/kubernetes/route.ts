@@ -207,6 +207,8 @@ export interface ApiAccess {
   /** As the credentials name it, without brackets: maybe a virtual IP or ClusterIP. */
   readonly host: string;
   readonly port: number;
+  /** What is before each path at the host itself, of a proxy for several clusters; nothing when left out. */
+  readonly prefix?: string;
   /** The name or address that the server's certificate must be valid for, wherever the connection goes. */
   readonly serverName: string;
   /** Whether `host` is a ClusterIP, which only kube-proxy leads anywhere. */
@@ -348,10 +350,12 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
   const { ca, cert, key, rejectUnauthorized = true, auth, agent } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const given = Object.entries({ ca, cert, key, rejectUnauthorized });
+  const prefix = url.pathname.replace(/\/+$/, '');
   return {
     origin,
     host,
     port: url.port === '' ? 443 : Number(url.port),
+    ...(prefix !== '' && { prefix }),
     serverName: cluster.tlsServerName ?? host,
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),

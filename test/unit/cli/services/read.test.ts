@@ -12,6 +12,7 @@ import { electionLease } from '../../../../lib/api/vipnat.ts';
 import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
 import { runHere } from '../../../support/documents/call.ts';
 import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { pipeline } from 'node:stream';
@@ -179,6 +180,22 @@ test('a command asks the API of a context of two files, logs in once, and goes t
     proxy.close();
     await server.stop();
   }
+});
+
+test('a question goes below the path of the server', async () => {
+  const [cert, key] = Object.values(certificates().serving('m1')).map((path) => readFileSync(path));
+  const asked: object[] = [];
+  const server = createSecureServer({ cert, key }, ({ url, headersDistinct }, response) => {
+    asked.push({ url, ...headersDistinct });
+    response.writeHead(401).end();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const place = `https://127.0.0.1:${(server.address() as AddressInfo).port}/k8s/clusters/c-1/`;
+  const cluster = { server: place, 'certificate-authority': certificates().authority };
+  const kubeconfig = writeConfig('rancher', { token: 'a' }, cluster);
+  const route = findClusterRoute({ kubeconfig }, null, new FakeClock());
+  await findSystemNamespace(route, new FakeClock(), null).finally(() => server.close());
+  expect(asked).toMatchObject([{ url: expect.stringMatching(/^\/k8s\/clusters\/c-1\/apis\/coord/) }]);
 });
 
 test.each([
