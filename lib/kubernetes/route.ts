@@ -4,10 +4,11 @@ import { request, type RequestOptions } from 'node:https';
 import type { ClientRequest } from 'node:http';
 import type { KubeConfig, Cluster, User } from '@kubernetes/client-node';
 import { VipnatError } from '../errors.ts';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { homedir } from 'node:os';
 import { createLogIn, type LogIn } from '../kernel/credential-plugin.ts';
+import * as z from 'zod/mini';
 
 interface RouteOptions {
   /** Null for a service account's, if any. */
@@ -214,7 +215,7 @@ export interface ApiAccess {
   /** Whether `host` is a ClusterIP, which only kube-proxy leads anywhere. */
   readonly isInCluster: boolean;
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
   /** Who carries a question to a server, as node:https does, which does so where this is left out: a network of another kind. */
   readonly request?: (options: RequestOptions) => ClientRequest;
 }
@@ -284,17 +285,17 @@ export function findPersonalAccess(sources: PersonalSources): ReadAccess {
     throw new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
   }
   const logIn = createLogIn(sources);
-  const load: Load = (config, create) => {
-    config.loadFromOptions(mergeFiles(files, create, context));
+  const load: Load = async (config, create) => {
+    config.loadFromOptions(await mergeFiles(files, create, context));
   };
   return () => readAccess(files.join(', '), files, load, logIn);
 }
 
-type Load = (config: KubeConfig, create: () => KubeConfig) => void;
+type Load = (config: KubeConfig, create: () => KubeConfig) => void | Promise<void>;
 
 /** As kubectl merges: of two with the same name the first counts, and so does the first current context. */
-function mergeFiles(files: readonly string[], create: () => KubeConfig, context: string | null) {
-  const parts = files.map((file) => loadFile(create(), file));
+async function mergeFiles(files: readonly string[], create: () => KubeConfig, context: string | null) {
+  const parts = await Promise.all(files.map((file) => loadFile(create(), file)));
   const contexts = parts.flatMap((part) => part.contexts);
   const names = new Set(contexts.map(({ name }) => name));
   const chosen = context ?? parts.map((part) => part.getCurrentContext()).find(Boolean) ?? '';
@@ -307,17 +308,49 @@ function mergeFiles(files: readonly string[], create: () => KubeConfig, context:
   return { clusters, users, contexts, currentContext: chosen };
 }
 
+/** A user, with what client-node leaves out of it. */
+type LoadedUser = User & { readonly own?: unknown };
+
 /** A path of a program starts from the folder of the file. */
-function loadFile(config: KubeConfig, file: string): KubeConfig {
+async function loadFile(config: KubeConfig, file: string): Promise<KubeConfig> {
+  const { parse } = await import('yaml');
+  let users: readonly ({ readonly name?: string; readonly user?: unknown } | null)[] | undefined;
   try {
     config.loadFromFile(file);
+    ({ users } = parse(readFileSync(file, 'utf8'), { merge: true }) as { readonly users: typeof users });
   } catch (error) {
     throw unusable(file, describeLoadFailure(error));
   }
-  for (const { exec } of config.users as { readonly exec?: { command?: unknown } | null }[])
+  for (const user of config.users as { readonly name: string; exec?: { command?: unknown } | null }[]) {
+    const { exec } = Object.assign(user, { own: users?.find((one) => one?.name === user.name)?.user });
     if (typeof exec?.command === 'string' && exec.command.includes('/'))
       exec.command = resolve(dirname(file), exec.command);
+  }
   return config;
+}
+
+const text = z.nullish(z.string());
+
+/** Source: client-go, AuthInfo. */
+const impersonation = z.object({
+  ...{ as: text, 'as-uid': text, 'as-groups': z.nullish(z.array(z.string())) },
+  'as-user-extra': z.nullish(z.record(z.string(), z.array(z.string()))),
+});
+
+/** As whom a user asks. Source: client-go, impersonatingRoundTripper. */
+function readImpersonation(origin: string, user: User): ApiAccess['headers'] {
+  const { data } = impersonation.safeParse((user as LoadedUser).own ?? {});
+  if (data === undefined)
+    throw unusable(origin, `as, or as-… of its user ${user.name} is not as kubectl defines it`);
+  const { as, 'as-uid': uid, 'as-groups': groups, 'as-user-extra': extra } = data;
+  const given = [
+    ...[['User', as] as const, ['Uid', uid] as const, ['Group', groups] as const],
+    ...Object.entries(extra ?? {}).map(
+      ([key, values]) => [`Extra-${encodeURIComponent(key)}`, values] as const,
+    ),
+  ].flatMap(([name, value]) => (value?.length ? [[`Impersonate-${name}`, value] as const] : []));
+  if (given.length > 0 && !as) throw unusable(origin, `its user ${user.name} has as-…, and not as`);
+  return Object.fromEntries(given);
 }
 
 async function readAccess(
@@ -332,7 +365,7 @@ async function readAccess(
   const client = await import('@kubernetes/client-node/dist/config.js');
   try {
     const config = new client.KubeConfig();
-    load(config, () => new client.KubeConfig());
+    await load(config, () => new client.KubeConfig());
     return await toAccess(origin, config, logIn);
   } catch (error) {
     if (error instanceof VipnatError) throw error;
@@ -342,7 +375,7 @@ async function readAccess(
 }
 
 async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<ApiAccess> {
-  const cluster = await enter(origin, config, logIn);
+  const { cluster, asWhom } = await enter(origin, config, logIn);
   const url = URL.parse(cluster.server);
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
@@ -359,22 +392,23 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
     serverName: cluster.tlsServerName ?? host,
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
-    headers: toHeaders(options.headers, auth),
+    headers: { ...toHeaders(options.headers, auth), ...asWhom },
     ...(Boolean(cluster.proxyUrl) && { request: (call) => request({ ...call, agent }) }),
   };
 }
 
-/** Answers the cluster of the current context. Its user has credentials from then on, or is refused. */
-async function enter(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<Cluster> {
+/** Answers the cluster of the current context, and as whom to ask. Its user has credentials from then on, or is refused. */
+async function enter(origin: string, config: KubeConfig, logIn: LogIn | null) {
   const cluster = config.getCurrentCluster();
   const user = config.getCurrentUser();
   if (cluster === null || user === null)
     throw unusable(origin, 'its current context names no cluster and user');
   const detour = findDetour(cluster, user, logIn !== null);
   if (detour !== null) throw unusable(origin, detour);
+  const asWhom = readImpersonation(origin, user);
   if (logIn !== null && Boolean(user.exec))
     config.loadFromClusterAndUser(cluster, await logIn(origin, user, cluster));
-  return cluster;
+  return { cluster, asWhom };
 }
 
 /** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */

@@ -87,6 +87,7 @@ const faults: Readonly<Record<string, () => Partial<PersonalSources>>> = {
   'one damaged file': () => ({
     environment: { KUBECONFIG: `${writeConfig('a', {})}:${write('bad', 'a: b: c')}` },
   }),
+  'groups of nobody': () => withUser({ 'as-groups': ['ops'] }),
   'no plugin': () => withUser(exec('no-such-plugin', { installHint: 'Get it from IT.' })),
   'a failing plugin': () => withPlugin('exit 3'),
   'a plugin and its child that hang': () => ({ pluginMs: 100, ...withPlugin('sleep 1000') }),
@@ -102,6 +103,7 @@ test.each(
     an auth-provider  | its user has the auth-provider oidc. Use a plugin
     a SOCKS proxy     | its cluster is behind a SOCKS proxy
     one damaged file  | bad cannot be used: it is not a kubeconfig in YAML
+    groups of nobody  | its user a has as-…, and not as
     no plugin         | the program no-such-plugin of its user a is not installed. Get it from IT.
     a failing plugin  | p of its user a failed (exit status 3). It said why
     a plugin and its child that hang | p of its user a did not end within 0.1 s
@@ -182,8 +184,9 @@ test('a command asks the API of a context of two files, logs in once, and goes t
   }
 });
 
-test('a question goes below the path of the server', async () => {
-  const [cert, key] = Object.values(certificates().serving('m1')).map((path) => readFileSync(path));
+test('a question goes below the path of the server, as whom the kubeconfig says', async () => {
+  const pair = certificates().serving('m1');
+  const [cert, key] = [readFileSync(pair.certificate), readFileSync(pair.key)];
   const asked: object[] = [];
   const server = createSecureServer({ cert, key }, ({ url, headersDistinct }, response) => {
     asked.push({ url, ...headersDistinct });
@@ -192,10 +195,15 @@ test('a question goes below the path of the server', async () => {
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const place = `https://127.0.0.1:${(server.address() as AddressInfo).port}/k8s/clusters/c-1/`;
   const cluster = { server: place, 'certificate-authority': certificates().authority };
-  const kubeconfig = writeConfig('rancher', { token: 'a' }, cluster);
+  const extra = { 'as-uid': '7', 'as-groups': ['dev', 'ops'], 'as-user-extra': { 'a/b': ['1'] } };
+  const login = exec(writePlugin('good', print({ token: 'a' })));
+  const kubeconfig = writeConfig('rancher', { as: 'jane', ...extra, ...login }, cluster);
   const route = findClusterRoute({ kubeconfig }, null, new FakeClock());
   await findSystemNamespace(route, new FakeClock(), null).finally(() => server.close());
-  expect(asked).toMatchObject([{ url: expect.stringMatching(/^\/k8s\/clusters\/c-1\/apis\/coord/) }]);
+  const groups = { 'impersonate-group': ['dev', 'ops'], 'impersonate-extra-a%2fb': ['1'] };
+  const jane = { 'impersonate-user': ['jane'], 'impersonate-uid': ['7'], ...groups };
+  const url = expect.stringMatching(/^\/k8s\/clusters\/c-1\/apis\/coord/);
+  expect(asked).toMatchObject([{ url, authorization: ['Bearer a'], ...jane }]);
 });
 
 test.each([
