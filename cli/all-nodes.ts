@@ -10,16 +10,17 @@ import {
 } from '../lib/kubernetes/client.ts';
 import { createLister } from '../lib/kubernetes/list-watch.ts';
 import type { VipnatError } from '../lib/errors.ts';
-import { formatTable, joinLines, layOutText, type Part, type Screen } from './output.ts';
+import { clean, formatTable, joinLines, layOutText, type Part, type Screen } from './output.ts';
 import { formatDocument } from '../lib/text.ts';
 import { isNodeReady, nodes } from '../lib/api/node.ts';
+import { parseEndpoint } from '../lib/net.ts';
 import * as z from 'zod/mini';
 
 type Route = Parameters<typeof createLister>[0];
 type Clock = Parameters<typeof createLister>[1];
 
 const virtualIp = z.object({
-  vip: z.string(),
+  vip: z.string().check(z.refine((text) => parseEndpoint(text) !== null)),
   held: z.boolean(),
   mode: z.string(),
   backends: z.array(z.object({ address: z.string(), state: z.string() })),
@@ -208,7 +209,7 @@ function format(views: readonly MasterView[], vips: readonly VipOfAll[], screen:
   const blocks = vips.map(({ vip, nodeToVip, problems }) => {
     const rows = views.map((view) => toRow(view, nodeToVip.get(view.node)));
     const notes = problems.flatMap((line) => layOutText('  PROBLEM: ', line, screen));
-    return joinLines([vip, ...notes, '', ...formatTable(columns, rows, screen, '  ')]);
+    return joinLines([clean(vip, screen), ...notes, '', ...formatTable(columns, rows, screen, '  ')]);
   });
   if (blocks.length > 0) return blocks.join('\n');
   if (views.length === 0) return 'no master: no Node has the label of a control plane\n';

@@ -90,7 +90,15 @@ test('all masters are on one screen, asked by their pods, or by their Nodes wher
 });
 
 test('what masters disagree about comes first; one that is off, or cannot be asked, is a row that says why', async () => {
-  const nodes = [makeNode('m1'), makeNode('m2'), makeNode('m3', 'Unknown'), makeNode('m4'), makeNode('m5')];
+  const nodes = [
+    makeNode('m1'),
+    makeNode('m2'),
+    makeNode('m3', 'Unknown'),
+    makeNode('m4'),
+    makeNode('m5'),
+    makeNode('m7'),
+  ];
+  const [, other] = await printPage(false);
   const dial = 'error trying to reach service: dial tcp 10.77.0.13:10268: connect: ';
   const paths: Answers = {
     [toPodPath('m1')]: await printPage(true),
@@ -98,6 +106,7 @@ test('what masters disagree about comes first; one that is off, or cannot be ask
     [toPodPath('m3')]: [503, `${dial}no route to host`],
     [toPodPath('m4')]: [403, 'pods "vipnat-m4:10268" is forbidden'],
     [toNodePath('m5')]: [503, `${dial}connection refused`],
+    [toNodePath('m7')]: [200, other.replaceAll('10.0.0.50:6443', '\\u001b]52;c;AAAA\\u0007')],
   };
   const pods = [
     ...['m1', 'm2', 'm3', 'm4'].map((one) => makePod(one)),
@@ -115,10 +124,19 @@ test('what masters disagree about comes first; one that is off, or cannot be ask
   m4    ?         ?              ?            ?  not known: a role has to allow get of pods/proxy in the namespace lb
   m5    ?         ?              ?            ?  not known: ${dial}connection refused. Without this option, an agent listens on loopback only. Give it --listen 0.0.0.0:10268
   m6    ?         ?              ?            ?  not known: its agent has --listen 127.0.0.1:1. Give it --listen 0.0.0.0:10268
+  m7    ?         ?              ?            ?  not known: what answers there is no agent
 `);
   expect(isTrouble).toBe(true);
   expect(JSON.parse(json)).toMatchObject({
     vips: [{ vip: '10.0.0.50:6443', problems: { length: 2 } }],
-    nodes: [{ report: { inSync: true } }, {}, { node: 'm3', pod: 'lb/vipnat-m3', report: null }, {}, {}, {}],
+    nodes: [
+      { report: { inSync: true } },
+      {},
+      { node: 'm3', pod: 'lb/vipnat-m3', report: null },
+      {},
+      {},
+      {},
+      {},
+    ],
   });
 });
