@@ -266,7 +266,7 @@ export interface PersonalSources {
 
 /**
  * The credentials of the person who runs a command, as kubectl finds them: `--kubeconfig`, else the files of KUBECONFIG, merged, else
- * ~/.kube/config, else the pod's service account. It starts a credential plugin once, and again after its credentials have expired.
+ * ~/.kube/config, else, without a context, the pod's service account. It starts a credential plugin once, and again after its credentials have expired.
  * @throws VipnatError API_CREDENTIALS_INVALID, naming all these places, where there are none
  */
 export function findPersonalAccess(sources: PersonalSources): ReadAccess {
@@ -277,7 +277,9 @@ export function findPersonalAccess(sources: PersonalSources): ReadAccess {
   const isThere = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   const found = (listed.length === 0 ? [usual] : listed).filter(isThere);
   const files = kubeconfig === null ? found : [kubeconfig];
-  const inPod = files.length + listed.length > 0 ? null : findAccess(null, environment);
+  // The service account has no contexts.
+  const isForPod = files.length + listed.length === 0 && context === null;
+  const inPod = isForPod ? findAccess(null, environment) : null;
   if (inPod !== null) return inPod;
   if (files.length === 0) {
     const places = `--kubeconfig is not given, KUBECONFIG is ${listed.length === 0 ? 'empty' : list}`;
