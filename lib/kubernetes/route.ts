@@ -266,7 +266,8 @@ export interface PersonalSources {
 
 /**
  * The credentials of the person who runs a command, as kubectl finds them: `--kubeconfig`, else the files of KUBECONFIG, merged, else
- * ~/.kube/config, else, without a context, the pod's service account. It starts a credential plugin once, and again after its credentials have expired.
+ * ~/.kube/config, else, without a context, the pod's service account. It starts a credential plugin once, and again after its
+ * credentials have expired or are refused.
  * @throws VipnatError API_CREDENTIALS_INVALID, naming all these places, where there are none
  */
 export function findPersonalAccess(sources: PersonalSources): ReadAccess {
@@ -313,13 +314,15 @@ async function mergeFiles(files: readonly string[], create: () => KubeConfig, co
 /** A user, with what client-node leaves out of it. */
 type LoadedUser = User & { readonly own?: unknown };
 
-/** A path of a program starts from the folder of the file. */
+/** A path of a program starts from the folder of the file. An entry that cannot be read stops no other. */
 async function loadFile(config: KubeConfig, file: string): Promise<KubeConfig> {
   const { parse } = await import('yaml');
   let users: readonly ({ readonly name?: string; readonly user?: unknown } | null)[] | undefined;
   try {
-    config.loadFromFile(file);
-    ({ users } = parse(readFileSync(file, 'utf8'), { merge: true }) as { readonly users: typeof users });
+    const document: unknown = parse(readFileSync(file, 'utf8'), { merge: true }) ?? {};
+    ({ users } = document as { readonly users: typeof users });
+    config.loadFromString(JSON.stringify(document), { onInvalidEntry: 'filter' });
+    config.makePathsAbsolute(dirname(file));
   } catch (error) {
     throw unusable(file, describeLoadFailure(error));
   }
