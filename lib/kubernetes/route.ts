@@ -314,7 +314,15 @@ async function mergeFiles(files: readonly string[], create: () => KubeConfig, co
 /** A user, with what client-node leaves out of it. */
 type LoadedUser = User & { readonly own?: unknown };
 
-/** A path of a program starts from the folder of the file. An entry that cannot be read stops no other. */
+/** A user's token file, as client-node has it. It wins over a token. Null without one. */
+function readTokenFile(own: unknown, file: string): object | null {
+  const { tokenFile } = (own ?? {}) as { readonly tokenFile?: unknown };
+  if (typeof tokenFile !== 'string' || tokenFile === '') return null;
+  const config = { tokenFile: resolve(dirname(file), tokenFile) };
+  return { token: undefined, authProvider: { name: 'tokenFile', config } };
+}
+
+/** A path of a program or a token starts from the folder of the file. An entry that cannot be read stops no other. */
 async function loadFile(config: KubeConfig, file: string): Promise<KubeConfig> {
   const { parse } = await import('yaml');
   let users: readonly ({ readonly name?: string; readonly user?: unknown } | null)[] | undefined;
@@ -327,7 +335,8 @@ async function loadFile(config: KubeConfig, file: string): Promise<KubeConfig> {
     throw unusable(file, describeLoadFailure(error));
   }
   for (const user of config.users as { readonly name: string; exec?: { command?: unknown } | null }[]) {
-    const { exec } = Object.assign(user, { own: users?.find((one) => one?.name === user.name)?.user });
+    const own = users?.find((one) => one?.name === user.name)?.user;
+    const { exec } = Object.assign(user, { own }, readTokenFile(own, file));
     if (typeof exec?.command === 'string' && exec.command.includes('/'))
       exec.command = resolve(dirname(file), exec.command);
   }

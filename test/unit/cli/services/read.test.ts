@@ -72,6 +72,9 @@ test('credentials are found as kubectl finds them: by the flag, in the merged fi
   expect(await ask(`${first}:/nonexistent`, { kubeconfig: second })).toBe('Bearer second');
   expect(await ask(`${twice}:${first}`)).toBe('Bearer twice');
   expect(await ask('', { home })).toBe('Bearer second');
+  write('token', 'of a file\n');
+  const withFile = writeConfig('third', { token: 'old', tokenFile: 'token' });
+  expect(await ask(withFile)).toBe('Bearer of a file');
   const broken = write('broken', '{clusters: [{name: x}], users: [null], contexts: [{name: y}]}');
   expect(await ask(`${write('empty', '')}:${broken}:${second}`)).toBe('Bearer second');
   const route = findClusterRoute({ kubeconfig: first }, null, new FakeClock());
