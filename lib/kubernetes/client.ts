@@ -209,6 +209,7 @@ function refuse(call: ApiCall, { statusCode = 0, headers }: IncomingMessage, det
   if (statusCode === 410) return new VersionGoneError();
   const what = describeAnswer(nameCall(call), statusCode, detail);
   const { access, absence, remedy = 'let a role allow it' } = call;
+  if (statusCode === 401) access.forget?.();
   if (statusCode === 401 || statusCode === 403) {
     const next = statusCode === 403 ? remedy : `give credentials that are still valid (${access.origin})`;
     return new VipnatError('API_FORBIDDEN', `${what}; ${next}`);

@@ -216,6 +216,8 @@ export interface ApiAccess {
   readonly isInCluster: boolean;
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
   readonly headers: Readonly<Record<string, string | string[]>>;
+  /** The server does not take these: the program that gave them gives others the next time. Nothing when left out. */
+  readonly forget?: () => void;
   /** Who carries a question to a server, as node:https does, which does so where this is left out: a network of another kind. */
   readonly request?: (options: RequestOptions) => ClientRequest;
 }
@@ -389,7 +391,7 @@ async function readAccess(
 }
 
 async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<ApiAccess> {
-  const { cluster, asWhom } = await enter(origin, config, logIn);
+  const { cluster, asWhom, forget } = await enter(origin, config, logIn);
   const url = URL.parse(cluster.server);
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
@@ -407,6 +409,7 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     headers: { ...toHeaders(options.headers, auth), ...asWhom },
+    ...(forget !== undefined && { forget }),
     ...(Boolean(cluster.proxyUrl) && { request: (call) => request({ ...call, agent }) }),
   };
 }
@@ -420,9 +423,10 @@ async function enter(origin: string, config: KubeConfig, logIn: LogIn | null) {
   const detour = findDetour(cluster, user, logIn !== null);
   if (detour !== null) throw unusable(origin, detour);
   const asWhom = readImpersonation(origin, user);
-  if (logIn !== null && Boolean(user.exec))
-    config.loadFromClusterAndUser(cluster, await logIn(origin, user, cluster));
-  return { cluster, asWhom };
+  if (logIn === null || !Boolean(user.exec)) return { cluster, asWhom };
+  const { user: known, forget } = await logIn(origin, user, cluster);
+  config.loadFromClusterAndUser(cluster, known);
+  return { cluster, asWhom, forget };
 }
 
 /** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */

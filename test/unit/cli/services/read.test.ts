@@ -189,7 +189,8 @@ test('a command asks the API of a context of two files, logs in once, and goes t
   }
 });
 
-test('a question goes below the path of the server, as whom the kubeconfig says', async () => {
+test('a question goes below the path of the server, as whom the kubeconfig says, and 401 logs in again', async () => {
+  rmSync(runs, { force: true });
   const pair = certificates().serving('m1');
   const [cert, key] = [readFileSync(pair.certificate), readFileSync(pair.key)];
   const asked: object[] = [];
@@ -204,11 +205,16 @@ test('a question goes below the path of the server, as whom the kubeconfig says'
   const login = exec(writePlugin('good', print({ token: 'a' })));
   const kubeconfig = writeConfig('rancher', { as: 'jane', ...extra, ...login }, cluster);
   const route = findClusterRoute({ kubeconfig }, null, new FakeClock());
-  await findSystemNamespace(route, new FakeClock(), null).finally(() => server.close());
+  const find = () => findSystemNamespace(route, new FakeClock(), null);
+  await find()
+    .then(find)
+    .finally(() => server.close());
   const groups = { 'impersonate-group': ['dev', 'ops'], 'impersonate-extra-a%2fb': ['1'] };
   const jane = { 'impersonate-user': ['jane'], 'impersonate-uid': ['7'], ...groups };
   const url = expect.stringMatching(/^\/k8s\/clusters\/c-1\/apis\/coord/);
-  expect(asked).toMatchObject([{ url, authorization: ['Bearer a'], ...jane }]);
+  const question = { url, authorization: ['Bearer a'], ...jane };
+  expect(asked).toMatchObject([question, question]);
+  expect(listRuns()).toHaveLength(2);
 });
 
 test.each([
