@@ -60,7 +60,7 @@ const text = z.nullish(z.string());
 /** Source: client-go, ExecConfig: the part `exec` of a user. */
 const plugin = z.object({
   apiVersion: z.string(),
-  command: z.string(),
+  command: z.string().check(z.minLength(1)),
   args: z._default(z.array(z.string()), []),
   env: z._default(z.array(z.object({ name: z.string(), value: z.string() })), []),
   installHint: z._default(z.string(), ''),

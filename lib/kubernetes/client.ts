@@ -4,7 +4,7 @@ import { request, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { checkServerIdentity, TLSSocket } from 'node:tls';
 import { lookup } from 'node:dns';
-import type { IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import * as z from 'zod/mini';
 import { VipnatError, type ErrorCode } from '../errors.ts';
 import { readJson } from '../text.ts';
@@ -93,12 +93,12 @@ interface Receiver<T> {
 
 /**
  * Sends a question and hands on the answer's body as it comes. Ends with the answer.
- * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; IdleError by
- * `idleMs`.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN, API_ANSWER_UNEXPECTED or API_CREDENTIALS_INVALID;
+ * VersionGoneError for 410; IdleError by `idleMs`.
  */
 export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
   const { clock, limits } = call;
-  const question = (call.access.request ?? request)(toOptions(call));
+  const question = ask(call);
   question.setSocketKeepAlive(true, keepAliveMs);
   let cancelEnd: Cancel = () => undefined;
   let cancelNext: Cancel = () => undefined;
@@ -133,6 +133,17 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
     cancelNext();
     cancelEnd();
     question.destroy();
+  }
+}
+
+function ask(call: ApiCall): ClientRequest {
+  const { access } = call;
+  try {
+    return (access.request ?? request)(toOptions(call));
+  } catch (cause) {
+    // Node's words say which header, or what of a certificate or key, and not its text.
+    const why = `the credentials of ${access.origin} cannot be used: ${quoteForeign((cause as Error).message)}`;
+    throw new VipnatError('API_CREDENTIALS_INVALID', why, { cause });
   }
 }
 

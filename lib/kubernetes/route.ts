@@ -277,7 +277,7 @@ export function findPersonalAccess(sources: PersonalSources): ReadAccess {
   const list = environment['KUBECONFIG'] ?? '';
   const usual = join(home, '.kube/config');
   const listed = list.split(delimiter).filter((path) => path !== '');
-  const isThere = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  const isThere = (path: string) => inspect(path)?.isFile() === true;
   const found = (listed.length === 0 ? [usual] : listed).filter(isThere);
   const files = kubeconfig === null ? found : [kubeconfig];
   // The service account has no contexts.
@@ -447,8 +447,17 @@ function toHeaders(headers: RequestOptions['headers'], auth: string | null | und
 }
 
 function isFile(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false });
+  const found = inspect(path);
   return found !== undefined && found.isFile() && found.size <= maxBytes;
+}
+
+/** Undefined where there is nothing. */
+function inspect(path: string) {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw unusable(path, describeLoadFailure(error));
+  }
 }
 
 function describeLoadFailure(error: unknown): string {

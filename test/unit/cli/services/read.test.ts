@@ -1,7 +1,7 @@
 import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { ApiRoute, findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
 import { createServicesApi, findClusterRoute, findSystemNamespace } from '../../../../cli/services/read.ts';
 import { test, expect } from '@jest/globals';
 import { useCertificates, routeTo } from '../../../support/api/api-world.ts';
@@ -81,11 +81,18 @@ test('credentials are found as kubectl finds them: by the flag, in the merged fi
   expect([(await route.choose()).server, route.count]).toEqual([{ host: 'first.example', port: 6443 }, 1]);
 });
 
+const link = (name: string) => {
+  symlinkSync(name, join(folder, name));
+  return join(folder, name);
+};
 const withUser = (user: object) => ({ kubeconfig: writeConfig('a', user) });
 const withPlugin = (lines: string) => withUser(exec(writePlugin('p', lines)));
 const faults: Readonly<Record<string, () => Partial<PersonalSources>>> = {
   nothing: () => ({}),
   'no file': () => ({ environment: { KUBECONFIG: '/a:/b:/' } }),
+  'a circle of links': () => ({ environment: { KUBECONFIG: link('circle') } }),
+  'a token of two lines': () => withUser({ token: 'a\nb' }),
+  'no program': () => withUser(exec('')),
   'no context': () => ({ ...withUser({}), context: 'prod' }),
   'an auth-provider': () => withUser({ 'auth-provider': { name: 'oidc' } }),
   'a SOCKS proxy': () => ({ kubeconfig: writeConfig('a', {}, { 'proxy-url': 'socks5://p' }) }),
@@ -104,6 +111,9 @@ test.each(
   readTable(`
     nothing           | --kubeconfig is not given, KUBECONFIG is empty, and there is no file /nonexistent/.kube/config
     no file           | KUBECONFIG is /a:/b:/, and none of its files exists
+    a circle of links | circle cannot be read (ELOOP)
+    a token of two lines | a.conf cannot be used: Invalid character in header content ["Authorization"]
+    no program        | exec of its user a is not as kubectl defines it
     no context        | a.conf cannot be used: they have no context prod. Name one with --context. Contexts: a
     an auth-provider  | its user has the auth-provider oidc. Use a plugin
     a SOCKS proxy     | its cluster is behind a SOCKS proxy
@@ -115,7 +125,10 @@ test.each(
     a plugin without a token | p of its user a printed no ExecCredential of ${apiVersion} with
     a plugin that needs a terminal | the program p of its user a needs a terminal`),
 )('%s is one error, which names the cause', async (fault, message) => {
-  const asked = Promise.resolve().then(() => find(faults[fault]?.())());
+  const asked = Promise.resolve().then(() => {
+    const route = new ApiRoute(find(faults[fault]?.()), [], null);
+    return findSystemNamespace(route, new FakeClock(), null);
+  });
   await expect(asked).rejects.toMatchObject({ code: 'API_CREDENTIALS_INVALID' });
   await expect(asked).rejects.toThrow(message);
 });
