@@ -50,7 +50,7 @@ const container = z.object({
 });
 
 const pod = z.object({
-  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion }),
+  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion, deletionTimestamp: text }),
   spec: z.object({ nodeName: text, containers: z.array(container) }),
 });
 
@@ -58,7 +58,9 @@ const pod = z.object({
 const selector = 'labelSelector=node-role.kubernetes.io%2Fcontrol-plane';
 const masters = { ...nodes, selector, remedy: 'allow it to list nodes' };
 
-const agentPods: Resource<z.output<typeof pod>> = {
+type Pod = z.output<typeof pod>;
+
+const agentPods: Resource<Pod> = {
   ...{
     kind: 'Pod',
     path: '/api/v1/pods',
@@ -96,33 +98,45 @@ export async function showAllMasters(
 async function askAllMasters(route: Route, clock: Clock): Promise<MasterView[]> {
   const { signal } = new AbortController();
   const list = createLister(route, clock, signal);
-  const [known, pods] = [await list(masters), await list(agentPods)];
+  const [known, pods] = [await list(masters), selectAgents(await list(agentPods))];
   const names = [...known.map(({ metadata }) => metadata.name), ...pods.map(({ spec }) => spec.nodeName)];
   const ask: Ask = async (call) => {
     const options = { ...(await route.choose()), clock, signal, forbidden: route.forbidden, limitMs };
     return (await exchange({ ...options, ...call }, 4_000_000)).text;
   };
-  const view = async (one: string): Promise<MasterView> => {
-    const own = pods.find(({ spec }) => spec.nodeName === one) ?? null;
-    const { report, problem } = await askMaster(one, own, ask);
+  const view = async (one: string): Promise<MasterView[]> => {
+    const [first = null, ...others] = pods.filter(({ spec }) => spec.nodeName === one);
+    const answers = await Promise.all(
+      [first, ...others].map(async (own) => ({ own, ...(await askMaster(one, own, ask)) })),
+    );
     const found = known.find(({ metadata }) => metadata.name === one);
-    const isDown = report === null && found !== undefined && !isNodeReady(found);
-    return {
-      node: one,
-      pod: own && toKey(own),
-      report,
-      problem: isDown ? `the node is not ready. ${problem}` : problem,
-    };
+    const best = answers
+      .toSorted((a, b) => Number(a.report === null) - Number(b.report === null))
+      .slice(0, 1);
+    return best.map(({ own, report, problem }) => {
+      const isDown = report === null && found !== undefined && !isNodeReady(found);
+      return {
+        ...{ node: one, pod: own && toKey(own), report },
+        problem: isDown ? `the node is not ready. ${problem}` : problem,
+      };
+    });
   };
   const sorted = [...new Set(names)].flatMap((one) => one ?? []).sort();
-  return await Promise.all(sorted.map(view));
+  return (await Promise.all(sorted.map(view))).flat();
+}
+
+/** Those that run. Anybody may label a pod so: where kube-system has agents, no other namespace has any. */
+function selectAgents(pods: readonly Pod[]): readonly Pod[] {
+  const running = pods.filter(({ metadata }) => !metadata.deletionTimestamp);
+  const own = running.filter(({ metadata }) => metadata.namespace === 'kube-system');
+  return own.length > 0 ? own : running;
 }
 
 const advice = 'Give it --listen 0.0.0.0:10268';
 
 async function askMaster(
   nodeName: string,
-  own: z.output<typeof pod> | null,
+  own: Pod | null,
   ask: Ask,
 ): Promise<Pick<MasterView, 'report' | 'problem'>> {
   const refuse = (problem: string) => ({ report: null, problem });
