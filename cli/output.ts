@@ -325,6 +325,12 @@ interface Shown {
   readonly problem?: string;
 }
 
+/** What --watch shows of a failure, and continues. @throws the error without --watch. */
+export function showFailure(watchMs: number | null, error: unknown): Shown {
+  if (watchMs === null || !(error instanceof VipnatError)) throw error;
+  return { text: '', isTrouble: true, problem: formatErrorLine(error.code, error.message) };
+}
+
 type Writers = Readonly<Record<'stdout' | 'stderr', (text: string) => void>>;
 type WatchOutput = Writers & { readonly screen: () => Screen };
 
