@@ -91,7 +91,9 @@ export async function showAllMasters(
   const isAgreed = vips.length > 0 && vips.every(({ problems }) => problems.length === 0);
   const named = vips.map(({ vip, problems }) => ({ vip, problems }));
   const text =
-    screen === null ? formatDocument({ version: 1, vips: named, nodes: views }) : format(views, vips, screen);
+    screen === null
+      ? formatDocument({ version: 1, vips: named, nodes: views })
+      : format(views, vips, only, screen);
   return { text, isTrouble: !isAgreed || views.some(({ report }) => report === null) };
 }
 
@@ -219,7 +221,12 @@ function findProblems(nodeToVip: VipOfAll['nodeToVip'], isWhole: boolean): strin
 const columns = ['NODE', 'HOLDS IT', 'MODE', 'IN SYNC', '>READY', 'NOTES'];
 
 /** For each virtual IP, what is wrong, then a row for each master. */
-function format(views: readonly MasterView[], vips: readonly VipOfAll[], screen: Screen): string {
+function format(
+  views: readonly MasterView[],
+  vips: readonly VipOfAll[],
+  only: readonly string[],
+  screen: Screen,
+): string {
   const blocks = vips.map(({ vip, nodeToVip, problems }) => {
     const rows = views.map((view) => toRow(view, nodeToVip.get(view.node)));
     const notes = problems.flatMap((line) => layOutText('  PROBLEM: ', line, screen));
@@ -227,7 +234,11 @@ function format(views: readonly MasterView[], vips: readonly VipOfAll[], screen:
   });
   if (blocks.length > 0) return blocks.join('\n');
   if (views.length === 0) return 'no master: no Node has the label of a control plane\n';
-  const rows = views.map(({ node: of, problem }) => [of, problem || 'balances no virtual IP']);
+  const rows = views.map(({ node: of, report, problem }) => {
+    const known = report?.vips.map(({ vip }) => vip).join(', ') ?? '';
+    const others = `does not balance ${only.join(', ')}; it balances ${known}`;
+    return [of, problem || (known === '' ? 'balances no virtual IP' : others)];
+  });
   return joinLines(formatTable(['NODE', 'NOTES'], rows, screen));
 }
 

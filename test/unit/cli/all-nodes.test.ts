@@ -67,8 +67,10 @@ async function ask(
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   const route = routeTo(certificates().authority, [`127.0.0.1:${port}`]);
-  const show = (screen: Screen | null) => showAllMasters(route, new FakeClock(), [], screen);
-  return { ...(await show(plainScreen)), json: (await show(null)).text };
+  const show = (screen: Screen | null, ...only: string[]) =>
+    showAllMasters(route, new FakeClock(), only, screen);
+  const other = (await show(plainScreen, '10.0.0.99:6443')).text;
+  return { ...(await show(plainScreen)), other, json: (await show(null)).text };
 }
 
 const toPodPath = (node: string) => `/api/v1/namespaces/kube-system/pods/vipnat-${node}:10268/proxy/status`;
@@ -85,7 +87,8 @@ test('all masters are on one screen, asked by their pods, or by their Nodes wher
   const others = [{ name: 'vipnat-old', deletionTimestamp: '2026-01-01T00:00:00Z' }, { namespace: 'shop' }];
   const pods = [...others, { name: 'vipnat-stuck' }].map((more) => makePod('m1', undefined, more));
   pods.push(makePod('m2', undefined, { namespace: 'shop' }), makePod('m1'));
-  const { isTrouble, text } = await ask([makeNode('m1'), makeNode('m2')], pods, paths);
+  const asked = await ask([makeNode('m1'), makeNode('m2')], pods, paths);
+  const { isTrouble, text } = asked;
   expect(text).toBe(`10.0.0.50:6443
 
   NODE  HOLDS IT  MODE           IN SYNC  READY  NOTES
@@ -93,6 +96,7 @@ test('all masters are on one screen, asked by their pods, or by their Nodes wher
   m2    no        service-chain  yes        3/3
 `);
   expect(isTrouble).toBe(false);
+  expect(asked.other).toContain('m1    does not balance 10.0.0.99:6443; it balances 10.0.0.50:6443');
 });
 
 test('what masters disagree about comes first; one that is off, or cannot be asked, is a row that says why', async () => {
