@@ -193,6 +193,7 @@ async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver:
   response.setEncoding('utf8');
   const { statusCode = 0 } = response;
   const { accepted = new Set([200]) } = call;
+  if (statusCode === 401) call.access.forget?.();
   if (!accepted.has(statusCode)) throw refuse(call, response, await readStatus(response));
   receiver.onBegin?.(statusCode);
   for await (const text of response) receiver.onText(String(text));
@@ -220,7 +221,6 @@ function refuse(call: ApiCall, { statusCode = 0, headers }: IncomingMessage, det
   if (statusCode === 410) return new VersionGoneError();
   const what = describeAnswer(nameCall(call), statusCode, detail);
   const { access, absence, remedy = 'let a role allow it' } = call;
-  if (statusCode === 401) access.forget?.();
   if (statusCode === 401 || statusCode === 403) {
     const next = statusCode === 403 ? remedy : `give credentials that are still valid (${access.origin})`;
     return new VipnatError('API_FORBIDDEN', `${what}; ${next}`);

@@ -284,16 +284,18 @@ export function findPersonalAccess(sources: PersonalSources): ReadAccess {
   const isForPod = files.length + listed.length === 0 && context === null;
   const inPod = isForPod ? findAccess(null, environment) : null;
   if (inPod !== null) return inPod;
-  if (files.length === 0) {
-    const places = `--kubeconfig is not given, KUBECONFIG is ${listed.length === 0 ? 'empty' : list}`;
-    const which = listed.length === 0 ? `there is no file ${usual}` : 'none of its files exists';
-    throw new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
-  }
+  if (files.length === 0) throw lacking(listed.length === 0 ? null : list, usual);
   const logIn = createLogIn(sources);
   const load: Load = async (config, create) => {
     config.loadFromOptions(await mergeFiles(files, create, context));
   };
   return () => readAccess(files.join(', '), files, load, logIn);
+}
+
+function lacking(list: string | null, usual: string): VipnatError {
+  const places = `--kubeconfig is not given, KUBECONFIG is ${list ?? 'empty'}`;
+  const which = list === null ? `there is no file ${usual}` : 'none of its files exists';
+  return new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
 }
 
 type Load = (config: KubeConfig, create: () => KubeConfig) => void | Promise<void>;
