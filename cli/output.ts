@@ -80,7 +80,7 @@ export function formatError(error: unknown, form: ErrorForm): { text: string; ex
 }
 
 /** The first line of an error as every command prints it, without a newline: `vipnat: [CODE] message`. */
-export function formatErrorLine(code: ErrorCode, message: string): string {
+function formatErrorLine(code: ErrorCode, message: string): string {
   return `vipnat: [${code}] ${message}`;
 }
 
