@@ -10,16 +10,17 @@ import {
 } from '../lib/kubernetes/client.ts';
 import { createLister } from '../lib/kubernetes/list-watch.ts';
 import type { VipnatError } from '../lib/errors.ts';
-import { formatTable, joinLines, layOutText, type Part, type Screen } from './output.ts';
+import { clean, formatTable, joinLines, layOutText, type Part, type Screen } from './output.ts';
 import { formatDocument } from '../lib/text.ts';
 import { isNodeReady, nodes } from '../lib/api/node.ts';
+import { parseEndpoint } from '../lib/net.ts';
 import * as z from 'zod/mini';
 
 type Route = Parameters<typeof createLister>[0];
 type Clock = Parameters<typeof createLister>[1];
 
 const virtualIp = z.object({
-  vip: z.string(),
+  vip: z.string().check(z.refine((text) => parseEndpoint(text) !== null)),
   held: z.boolean(),
   mode: z.string(),
   backends: z.array(z.object({ address: z.string(), state: z.string() })),
@@ -49,7 +50,7 @@ const container = z.object({
 });
 
 const pod = z.object({
-  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion }),
+  metadata: z.object({ name, namespace: name, resourceVersion: objectVersion, deletionTimestamp: text }),
   spec: z.object({ nodeName: text, containers: z.array(container) }),
 });
 
@@ -57,7 +58,9 @@ const pod = z.object({
 const selector = 'labelSelector=node-role.kubernetes.io%2Fcontrol-plane';
 const masters = { ...nodes, selector, remedy: 'allow it to list nodes' };
 
-const agentPods: Resource<z.output<typeof pod>> = {
+type Pod = z.output<typeof pod>;
+
+const agentPods: Resource<Pod> = {
   ...{
     kind: 'Pod',
     path: '/api/v1/pods',
@@ -88,40 +91,54 @@ export async function showAllMasters(
   const isAgreed = vips.length > 0 && vips.every(({ problems }) => problems.length === 0);
   const named = vips.map(({ vip, problems }) => ({ vip, problems }));
   const text =
-    screen === null ? formatDocument({ version: 1, vips: named, nodes: views }) : format(views, vips, screen);
+    screen === null
+      ? formatDocument({ version: 1, vips: named, nodes: views })
+      : format(views, vips, only, screen);
   return { text, isTrouble: !isAgreed || views.some(({ report }) => report === null) };
 }
 
 async function askAllMasters(route: Route, clock: Clock): Promise<MasterView[]> {
   const { signal } = new AbortController();
   const list = createLister(route, clock, signal);
-  const [known, pods] = [await list(masters), await list(agentPods)];
+  const [known, pods] = [await list(masters), selectAgents(await list(agentPods))];
   const names = [...known.map(({ metadata }) => metadata.name), ...pods.map(({ spec }) => spec.nodeName)];
   const ask: Ask = async (call) => {
     const options = { ...(await route.choose()), clock, signal, forbidden: route.forbidden, limitMs };
     return (await exchange({ ...options, ...call }, 4_000_000)).text;
   };
-  const view = async (one: string): Promise<MasterView> => {
-    const own = pods.find(({ spec }) => spec.nodeName === one) ?? null;
-    const { report, problem } = await askMaster(one, own, ask);
+  const view = async (one: string): Promise<MasterView[]> => {
+    const [first = null, ...others] = pods.filter(({ spec }) => spec.nodeName === one);
+    const answers = await Promise.all(
+      [first, ...others].map(async (own) => ({ own, ...(await askMaster(one, own, ask)) })),
+    );
     const found = known.find(({ metadata }) => metadata.name === one);
-    const isDown = report === null && found !== undefined && !isNodeReady(found);
-    return {
-      node: one,
-      pod: own && toKey(own),
-      report,
-      problem: isDown ? `the node is not ready. ${problem}` : problem,
-    };
+    const best = answers
+      .toSorted((a, b) => Number(a.report === null) - Number(b.report === null))
+      .slice(0, 1);
+    return best.map(({ own, report, problem }) => {
+      const isDown = report === null && found !== undefined && !isNodeReady(found);
+      return {
+        ...{ node: one, pod: own && toKey(own), report },
+        problem: isDown ? `the node is not ready. ${problem}` : problem,
+      };
+    });
   };
   const sorted = [...new Set(names)].flatMap((one) => one ?? []).sort();
-  return await Promise.all(sorted.map(view));
+  return (await Promise.all(sorted.map(view))).flat();
+}
+
+/** Those that run. Anybody may label a pod so: where kube-system has agents, no other namespace has any. */
+function selectAgents(pods: readonly Pod[]): readonly Pod[] {
+  const running = pods.filter(({ metadata }) => !metadata.deletionTimestamp);
+  const own = running.filter(({ metadata }) => metadata.namespace === 'kube-system');
+  return own.length > 0 ? own : running;
 }
 
 const advice = 'Give it --listen 0.0.0.0:10268';
 
 async function askMaster(
   nodeName: string,
-  own: z.output<typeof pod> | null,
+  own: Pod | null,
   ask: Ask,
 ): Promise<Pick<MasterView, 'report' | 'problem'>> {
   const refuse = (problem: string) => ({ report: null, problem });
@@ -204,15 +221,24 @@ function findProblems(nodeToVip: VipOfAll['nodeToVip'], isWhole: boolean): strin
 const columns = ['NODE', 'HOLDS IT', 'MODE', 'IN SYNC', '>READY', 'NOTES'];
 
 /** For each virtual IP, what is wrong, then a row for each master. */
-function format(views: readonly MasterView[], vips: readonly VipOfAll[], screen: Screen): string {
+function format(
+  views: readonly MasterView[],
+  vips: readonly VipOfAll[],
+  only: readonly string[],
+  screen: Screen,
+): string {
   const blocks = vips.map(({ vip, nodeToVip, problems }) => {
     const rows = views.map((view) => toRow(view, nodeToVip.get(view.node)));
     const notes = problems.flatMap((line) => layOutText('  PROBLEM: ', line, screen));
-    return joinLines([vip, ...notes, '', ...formatTable(columns, rows, screen, '  ')]);
+    return joinLines([clean(vip, screen), ...notes, '', ...formatTable(columns, rows, screen, '  ')]);
   });
   if (blocks.length > 0) return blocks.join('\n');
   if (views.length === 0) return 'no master: no Node has the label of a control plane\n';
-  const rows = views.map(({ node: of, problem }) => [of, problem || 'balances no virtual IP']);
+  const rows = views.map(({ node: of, report, problem }) => {
+    const known = report?.vips.map(({ vip }) => vip).join(', ') ?? '';
+    const others = `does not balance ${only.join(', ')}; it balances ${known}`;
+    return [of, problem || (known === '' ? 'balances no virtual IP' : others)];
+  });
   return joinLines(formatTable(['NODE', 'NOTES'], rows, screen));
 }
 

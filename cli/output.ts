@@ -80,7 +80,7 @@ export function formatError(error: unknown, form: ErrorForm): { text: string; ex
 }
 
 /** The first line of an error as every command prints it, without a newline: `vipnat: [CODE] message`. */
-export function formatErrorLine(code: ErrorCode, message: string): string {
+function formatErrorLine(code: ErrorCode, message: string): string {
   return `vipnat: [${code}] ${message}`;
 }
 
@@ -323,6 +323,12 @@ interface Shown {
   readonly isTrouble: boolean;
   /** Why nothing could be read, as one line: the text does not count then. */
   readonly problem?: string;
+}
+
+/** What --watch shows of a failure, and continues. @throws the error without --watch. */
+export function showFailure(watchMs: number | null, error: unknown): Shown {
+  if (watchMs === null || !(error instanceof VipnatError)) throw error;
+  return { text: '', isTrouble: true, problem: formatErrorLine(error.code, error.message) };
 }
 
 type Writers = Readonly<Record<'stdout' | 'stderr', (text: string) => void>>;

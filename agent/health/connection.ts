@@ -116,7 +116,7 @@ interface ProbeCredentials {
   /** The certificate is part of a handshake. */
   readonly tls: Pick<ApiAccess['tls'], 'cert' | 'key'>;
   /** A token is part of each question. */
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: ApiAccess['headers'];
   /** Differs where anything of them does. */
   readonly text: string;
 }

@@ -19,8 +19,7 @@ import {
 } from '../command.ts';
 import type { NamespacedName } from '../../lib/kubernetes/client.ts';
 import { systemClock } from '../../lib/clock.ts';
-import { formatErrorLine, printScreens } from '../output.ts';
-import type { VipnatError } from '../../lib/errors.ts';
+import { printScreens, showFailure } from '../output.ts';
 
 /** `vipnat services --json`, version 1: fields are added, never renamed. Ends with a newline. */
 export function formatServicesJson(view: ServicesView): string {
@@ -167,11 +166,7 @@ async function printServices(context: ServicesContext): Promise<number> {
   const namespace = await findSystemNamespace(route, systemClock, options.systemNamespace);
   const api = createServicesApi(route, systemClock, namespace ?? servicesNamespace);
   return await printScreens(options.watch, context, () =>
-    show(api, context).catch((error: unknown) => {
-      if (options.watch === null) throw error;
-      const { code, message } = error as VipnatError;
-      return { text: '', isTrouble: true, problem: formatErrorLine(code, message) };
-    }),
+    show(api, context).catch((error: unknown) => showFailure(options.watch, error)),
   );
 }
 

@@ -16,6 +16,7 @@ import {
   type Tone,
   formatTable,
   printScreens,
+  showFailure,
   count,
   joinLines,
 } from '../output.ts';
@@ -336,7 +337,9 @@ async function printAllNodes(context: CommandContext<OptionsOf<typeof flags>>): 
   const route = findClusterRoute(config, options.context, systemClock);
   const only = config.vips.map(formatEndpoint);
   return await printScreens(options.watch, context, () =>
-    showAllMasters(route, systemClock, only, options.json ? null : screen()),
+    showAllMasters(route, systemClock, only, options.json ? null : screen()).catch((error: unknown) =>
+      showFailure(options.watch, error),
+    ),
   );
 }
 

@@ -20,8 +20,8 @@ import { viewServices, selectPodsOf } from './read-view.ts';
 import * as z from 'zod/mini';
 
 /**
- * How a command that a person runs anywhere gets at the Kubernetes API: with the credentials that kubectl would take. It may go by a
- * virtual IP.
+ * How a command that a person runs anywhere gets at the Kubernetes API: with the credentials that kubectl would take. It asks
+ * only the server of the kubeconfig, which may be a virtual IP.
  * @throws VipnatError API_CREDENTIALS_INVALID without credentials, naming all places
  */
 export function findClusterRoute(
@@ -30,7 +30,7 @@ export function findClusterRoute(
   clock: Parameters<typeof createLister>[1],
 ): ApiRoute {
   const sources = { kubeconfig, context, environment: process.env, now: clock.date.bind(clock) };
-  return new ApiRoute(findPersonalAccess(sources), []);
+  return new ApiRoute(findPersonalAccess(sources), [], null);
 }
 
 /** One Service, with what was said of it. */

@@ -6,8 +6,15 @@ import { VipnatError } from '../errors.ts';
 import { readJson } from '../text.ts';
 import * as z from 'zod/mini';
 
-/** Answers a user with the credentials of the program that the user names. `origin` says, for people, where the user is from. */
-export type LogIn = (origin: string, user: User, cluster: Cluster) => Promise<User>;
+/**
+ * Answers a user with the credentials of the program that the user names, and what starts it anew for the next who asks. `origin` says,
+ * for people, where the user is from.
+ */
+export type LogIn = (
+  origin: string,
+  user: User,
+  cluster: Cluster,
+) => Promise<{ readonly user: User; readonly forget: () => void }>;
 
 interface PluginHost {
   readonly environment: Readonly<Record<string, string | undefined>>;
@@ -28,12 +35,16 @@ export function createLogIn({ environment, now, pluginMs = 120_000 }: PluginHost
       expiresAt = Infinity;
       last = runPlugin({ environment, now, pluginMs }, origin, user, cluster);
     }
-    const status = await last.catch((error: unknown) => {
-      last = null;
+    const used = last;
+    const forget = () => {
+      if (last === used) last = null;
+    };
+    const status = await used.catch((error: unknown) => {
+      forget();
       throw error;
     });
     expiresAt = Date.parse(status.expirationTimestamp ?? '') || Infinity;
-    return toUser(user.name, status);
+    return { user: toUser(user.name, status), forget };
   };
 }
 
@@ -49,7 +60,7 @@ const text = z.nullish(z.string());
 /** Source: client-go, ExecConfig: the part `exec` of a user. */
 const plugin = z.object({
   apiVersion: z.string(),
-  command: z.string(),
+  command: z.string().check(z.minLength(1)),
   args: z._default(z.array(z.string()), []),
   env: z._default(z.array(z.object({ name: z.string(), value: z.string() })), []),
   installHint: z._default(z.string(), ''),

@@ -4,7 +4,7 @@ import { request, type RequestOptions } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { checkServerIdentity, TLSSocket } from 'node:tls';
 import { lookup } from 'node:dns';
-import type { IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import * as z from 'zod/mini';
 import { VipnatError, type ErrorCode } from '../errors.ts';
 import { readJson } from '../text.ts';
@@ -93,12 +93,12 @@ interface Receiver<T> {
 
 /**
  * Sends a question and hands on the answer's body as it comes. Ends with the answer.
- * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN or API_ANSWER_UNEXPECTED; VersionGoneError for 410; IdleError by
- * `idleMs`.
+ * @throws VipnatError API_UNREACHABLE, API_UNTRUSTED, API_FORBIDDEN, API_ANSWER_UNEXPECTED or API_CREDENTIALS_INVALID;
+ * VersionGoneError for 410; IdleError by `idleMs`.
  */
 export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<T> {
   const { clock, limits } = call;
-  const question = (call.access.request ?? request)(toOptions(call));
+  const question = ask(call);
   question.setSocketKeepAlive(true, keepAliveMs);
   let cancelEnd: Cancel = () => undefined;
   let cancelNext: Cancel = () => undefined;
@@ -136,11 +136,22 @@ export async function callApi<T>(call: ApiCall, receiver: Receiver<T>): Promise<
   }
 }
 
+function ask(call: ApiCall): ClientRequest {
+  const { access } = call;
+  try {
+    return (access.request ?? request)(toOptions(call));
+  } catch (cause) {
+    // Node's words say which header, or what of a certificate or key, and not its text.
+    const why = `the credentials of ${access.origin} cannot be used: ${quoteForeign((cause as Error).message)}`;
+    throw new VipnatError('API_CREDENTIALS_INVALID', why, { cause });
+  }
+}
+
 /** The API notes it at each field that vipnat writes: `metadata.managedFields`. */
 export const fieldManager = 'vipnat';
 
 function toOptions({ access, server, path, forbidden, signal, message }: ApiCall): RequestOptions {
-  const { serverName } = access;
+  const { serverName, prefix = '' } = access;
   const sent = message && {
     'content-type': message.contentType,
     'content-length': Buffer.byteLength(message.text),
@@ -149,7 +160,7 @@ function toOptions({ access, server, path, forbidden, signal, message }: ApiCall
     ...access.tls,
     host: server.host,
     port: server.port,
-    path,
+    path: server.host === access.host ? `${prefix}${path}` : path,
     method: message?.method ?? 'GET',
     headers: { 'user-agent': fieldManager, ...access.headers, accept: 'application/json', ...sent },
     agent: false,
@@ -182,6 +193,7 @@ async function readAnswer<T>(call: ApiCall, response: IncomingMessage, receiver:
   response.setEncoding('utf8');
   const { statusCode = 0 } = response;
   const { accepted = new Set([200]) } = call;
+  if (statusCode === 401) call.access.forget?.();
   if (!accepted.has(statusCode)) throw refuse(call, response, await readStatus(response));
   receiver.onBegin?.(statusCode);
   for await (const text of response) receiver.onText(String(text));

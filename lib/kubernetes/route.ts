@@ -4,10 +4,11 @@ import { request, type RequestOptions } from 'node:https';
 import type { ClientRequest } from 'node:http';
 import type { KubeConfig, Cluster, User } from '@kubernetes/client-node';
 import { VipnatError } from '../errors.ts';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { homedir } from 'node:os';
 import { createLogIn, type LogIn } from '../kernel/credential-plugin.ts';
+import * as z from 'zod/mini';
 
 interface RouteOptions {
   /** Null for a service account's, if any. */
@@ -207,12 +208,16 @@ export interface ApiAccess {
   /** As the credentials name it, without brackets: maybe a virtual IP or ClusterIP. */
   readonly host: string;
   readonly port: number;
+  /** What is before each path at the host itself, of a proxy for several clusters; nothing when left out. */
+  readonly prefix?: string;
   /** The name or address that the server's certificate must be valid for, wherever the connection goes. */
   readonly serverName: string;
   /** Whether `host` is a ClusterIP, which only kube-proxy leads anywhere. */
   readonly isInCluster: boolean;
   readonly tls: Pick<RequestOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[]>>;
+  /** The server does not take these: the program that gave them gives others the next time. Nothing when left out. */
+  readonly forget?: () => void;
   /** Who carries a question to a server, as node:https does, which does so where this is left out: a network of another kind. */
   readonly request?: (options: RequestOptions) => ClientRequest;
 }
@@ -263,7 +268,8 @@ export interface PersonalSources {
 
 /**
  * The credentials of the person who runs a command, as kubectl finds them: `--kubeconfig`, else the files of KUBECONFIG, merged, else
- * ~/.kube/config, else the pod's service account. It starts a credential plugin once, and again after its credentials have expired.
+ * ~/.kube/config, else, without a context, the pod's service account. It starts a credential plugin once, and again after its
+ * credentials have expired or are refused.
  * @throws VipnatError API_CREDENTIALS_INVALID, naming all these places, where there are none
  */
 export function findPersonalAccess(sources: PersonalSources): ReadAccess {
@@ -271,28 +277,32 @@ export function findPersonalAccess(sources: PersonalSources): ReadAccess {
   const list = environment['KUBECONFIG'] ?? '';
   const usual = join(home, '.kube/config');
   const listed = list.split(delimiter).filter((path) => path !== '');
-  const isThere = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  const isThere = (path: string) => inspect(path)?.isFile() === true;
   const found = (listed.length === 0 ? [usual] : listed).filter(isThere);
   const files = kubeconfig === null ? found : [kubeconfig];
-  const inPod = files.length + listed.length > 0 ? null : findAccess(null, environment);
+  // The service account has no contexts.
+  const isForPod = files.length + listed.length === 0 && context === null;
+  const inPod = isForPod ? findAccess(null, environment) : null;
   if (inPod !== null) return inPod;
-  if (files.length === 0) {
-    const places = `--kubeconfig is not given, KUBECONFIG is ${listed.length === 0 ? 'empty' : list}`;
-    const which = listed.length === 0 ? `there is no file ${usual}` : 'none of its files exists';
-    throw new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
-  }
+  if (files.length === 0) throw lacking(listed.length === 0 ? null : list, usual);
   const logIn = createLogIn(sources);
-  const load: Load = (config, create) => {
-    config.loadFromOptions(mergeFiles(files, create, context));
+  const load: Load = async (config, create) => {
+    config.loadFromOptions(await mergeFiles(files, create, context));
   };
   return () => readAccess(files.join(', '), files, load, logIn);
 }
 
-type Load = (config: KubeConfig, create: () => KubeConfig) => void;
+function lacking(list: string | null, usual: string): VipnatError {
+  const places = `--kubeconfig is not given, KUBECONFIG is ${list ?? 'empty'}`;
+  const which = list === null ? `there is no file ${usual}` : 'none of its files exists';
+  return new VipnatError('API_CREDENTIALS_INVALID', `no credentials for the API: ${places}, and ${which}`);
+}
+
+type Load = (config: KubeConfig, create: () => KubeConfig) => void | Promise<void>;
 
 /** As kubectl merges: of two with the same name the first counts, and so does the first current context. */
-function mergeFiles(files: readonly string[], create: () => KubeConfig, context: string | null) {
-  const parts = files.map((file) => loadFile(create(), file));
+async function mergeFiles(files: readonly string[], create: () => KubeConfig, context: string | null) {
+  const parts = await Promise.all(files.map((file) => loadFile(create(), file)));
   const contexts = parts.flatMap((part) => part.contexts);
   const names = new Set(contexts.map(({ name }) => name));
   const chosen = context ?? parts.map((part) => part.getCurrentContext()).find(Boolean) ?? '';
@@ -305,17 +315,60 @@ function mergeFiles(files: readonly string[], create: () => KubeConfig, context:
   return { clusters, users, contexts, currentContext: chosen };
 }
 
-/** A path of a program starts from the folder of the file. */
-function loadFile(config: KubeConfig, file: string): KubeConfig {
+/** A user, with what client-node leaves out of it. */
+type LoadedUser = User & { readonly own?: unknown };
+
+/** A user's token file, as client-node has it. It wins over a token. Null without one. */
+function readTokenFile(own: unknown, file: string): object | null {
+  const { tokenFile } = (own ?? {}) as { readonly tokenFile?: unknown };
+  if (typeof tokenFile !== 'string' || tokenFile === '') return null;
+  const config = { tokenFile: resolve(dirname(file), tokenFile) };
+  return { token: undefined, authProvider: { name: 'tokenFile', config } };
+}
+
+/** A path of a program or a token starts from the folder of the file. An entry that cannot be read stops no other. */
+async function loadFile(config: KubeConfig, file: string): Promise<KubeConfig> {
+  const { parse } = await import('yaml');
+  let users: readonly ({ readonly name?: string; readonly user?: unknown } | null)[] | undefined;
   try {
-    config.loadFromFile(file);
+    const document: unknown = parse(readFileSync(file, 'utf8'), { merge: true }) ?? {};
+    ({ users } = document as { readonly users: typeof users });
+    config.loadFromString(JSON.stringify(document), { onInvalidEntry: 'filter' });
+    config.makePathsAbsolute(dirname(file));
   } catch (error) {
     throw unusable(file, describeLoadFailure(error));
   }
-  for (const { exec } of config.users as { readonly exec?: { command?: unknown } | null }[])
+  for (const user of config.users as { readonly name: string; exec?: { command?: unknown } | null }[]) {
+    const own = users?.find((one) => one?.name === user.name)?.user;
+    const { exec } = Object.assign(user, { own }, readTokenFile(own, file));
     if (typeof exec?.command === 'string' && exec.command.includes('/'))
       exec.command = resolve(dirname(file), exec.command);
+  }
   return config;
+}
+
+const text = z.nullish(z.string());
+
+/** Source: client-go, AuthInfo. */
+const impersonation = z.object({
+  ...{ as: text, 'as-uid': text, 'as-groups': z.nullish(z.array(z.string())) },
+  'as-user-extra': z.nullish(z.record(z.string(), z.array(z.string()))),
+});
+
+/** As whom a user asks. Source: client-go, impersonatingRoundTripper. */
+function readImpersonation(origin: string, user: User): ApiAccess['headers'] {
+  const { data } = impersonation.safeParse((user as LoadedUser).own ?? {});
+  if (data === undefined)
+    throw unusable(origin, `as, or as-… of its user ${user.name} is not as kubectl defines it`);
+  const { as, 'as-uid': uid, 'as-groups': groups, 'as-user-extra': extra } = data;
+  const given = [
+    ...[['User', as] as const, ['Uid', uid] as const, ['Group', groups] as const],
+    ...Object.entries(extra ?? {}).map(
+      ([key, values]) => [`Extra-${encodeURIComponent(key)}`, values] as const,
+    ),
+  ].flatMap(([name, value]) => (value?.length ? [[`Impersonate-${name}`, value] as const] : []));
+  if (given.length > 0 && !as) throw unusable(origin, `its user ${user.name} has as-…, and not as`);
+  return Object.fromEntries(given);
 }
 
 async function readAccess(
@@ -330,7 +383,7 @@ async function readAccess(
   const client = await import('@kubernetes/client-node/dist/config.js');
   try {
     const config = new client.KubeConfig();
-    load(config, () => new client.KubeConfig());
+    await load(config, () => new client.KubeConfig());
     return await toAccess(origin, config, logIn);
   } catch (error) {
     if (error instanceof VipnatError) throw error;
@@ -340,7 +393,7 @@ async function readAccess(
 }
 
 async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<ApiAccess> {
-  const cluster = await enter(origin, config, logIn);
+  const { cluster, asWhom, forget } = await enter(origin, config, logIn);
   const url = URL.parse(cluster.server);
   if (url?.protocol !== 'https:') throw unusable(origin, 'its server is not an https:// address');
   const options: RequestOptions = {};
@@ -348,29 +401,34 @@ async function toAccess(origin: string, config: KubeConfig, logIn: LogIn | null)
   const { ca, cert, key, rejectUnauthorized = true, auth, agent } = options;
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const given = Object.entries({ ca, cert, key, rejectUnauthorized });
+  const prefix = url.pathname.replace(/\/+$/, '');
   return {
     origin,
     host,
     port: url.port === '' ? 443 : Number(url.port),
+    ...(prefix !== '' && { prefix }),
     serverName: cluster.tlsServerName ?? host,
     isInCluster: false,
     tls: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
-    headers: toHeaders(options.headers, auth),
+    headers: { ...toHeaders(options.headers, auth), ...asWhom },
+    ...(forget !== undefined && { forget }),
     ...(Boolean(cluster.proxyUrl) && { request: (call) => request({ ...call, agent }) }),
   };
 }
 
-/** Answers the cluster of the current context. Its user has credentials from then on, or is refused. */
-async function enter(origin: string, config: KubeConfig, logIn: LogIn | null): Promise<Cluster> {
+/** Answers the cluster of the current context, and as whom to ask. Its user has credentials from then on, or is refused. */
+async function enter(origin: string, config: KubeConfig, logIn: LogIn | null) {
   const cluster = config.getCurrentCluster();
   const user = config.getCurrentUser();
   if (cluster === null || user === null)
     throw unusable(origin, 'its current context names no cluster and user');
   const detour = findDetour(cluster, user, logIn !== null);
   if (detour !== null) throw unusable(origin, detour);
-  if (logIn !== null && Boolean(user.exec))
-    config.loadFromClusterAndUser(cluster, await logIn(origin, user, cluster));
-  return cluster;
+  const asWhom = readImpersonation(origin, user);
+  if (logIn === null || !Boolean(user.exec)) return { cluster, asWhom };
+  const { user: known, forget } = await logIn(origin, user, cluster);
+  config.loadFromClusterAndUser(cluster, known);
+  return { cluster, asWhom, forget };
 }
 
 /** What of a kubeconfig is not followed: for anybody but a person, also a program that it names, and a proxy. Null for nothing. */
@@ -391,8 +449,17 @@ function toHeaders(headers: RequestOptions['headers'], auth: string | null | und
 }
 
 function isFile(path: string): boolean {
-  const found = statSync(path, { throwIfNoEntry: false });
+  const found = inspect(path);
   return found !== undefined && found.isFile() && found.size <= maxBytes;
+}
+
+/** Undefined where there is nothing. */
+function inspect(path: string) {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw unusable(path, describeLoadFailure(error));
+  }
 }
 
 function describeLoadFailure(error: unknown): string {

@@ -38,8 +38,8 @@ const makeNode = (name: string, status = 'True') => ({
   metadata: metadata(name),
   status: { conditions: [{ type: 'Ready', status }] },
 });
-const makePod = (nodeName: string, args: readonly string[] = ['--listen=0.0.0.0:10268']) => ({
-  metadata: metadata(`vipnat-${nodeName}`, 'lb'),
+const makePod = (nodeName: string, args: readonly string[] = ['--listen=0.0.0.0:10268'], more = {}) => ({
+  metadata: { ...metadata(`vipnat-${nodeName}`, 'kube-system'), ...more },
   spec: { nodeName, containers: [{ args: ['run', ...args] }] },
 });
 
@@ -67,19 +67,28 @@ async function ask(
   await once(server.listen(0, '127.0.0.1'), 'listening');
   const { port } = server.address() as AddressInfo;
   const route = routeTo(certificates().authority, [`127.0.0.1:${port}`]);
-  const show = (screen: Screen | null) => showAllMasters(route, new FakeClock(), [], screen);
-  return { ...(await show(plainScreen)), json: (await show(null)).text };
+  const show = (screen: Screen | null, ...only: string[]) =>
+    showAllMasters(route, new FakeClock(), only, screen);
+  const other = (await show(plainScreen, '10.0.0.99:6443')).text;
+  return { ...(await show(plainScreen)), other, json: (await show(null)).text };
 }
 
-const toPodPath = (node: string) => `/api/v1/namespaces/lb/pods/vipnat-${node}:10268/proxy/status`;
+const toPodPath = (node: string) => `/api/v1/namespaces/kube-system/pods/vipnat-${node}:10268/proxy/status`;
 const toNodePath = (node: string) => `/api/v1/nodes/${node}:10268/proxy/status`;
 
 type Answers = Parameters<typeof ask>[2];
 
 test('all masters are on one screen, asked by their pods, or by their Nodes where none runs the agent', async () => {
   const other = await printPage(false);
-  const paths: Answers = { [toPodPath('m1')]: await printPage(true), [toNodePath('m2')]: other };
-  const { isTrouble, text } = await ask([makeNode('m1'), makeNode('m2')], [makePod('m1')], paths);
+  const paths: Answers = {
+    [toPodPath('m1')]: await printPage(true),
+    ...{ [toPodPath('old')]: other, [toNodePath('m2')]: other },
+  };
+  const others = [{ name: 'vipnat-old', deletionTimestamp: '2026-01-01T00:00:00Z' }, { namespace: 'shop' }];
+  const pods = [...others, { name: 'vipnat-stuck' }].map((more) => makePod('m1', undefined, more));
+  pods.push(makePod('m2', undefined, { namespace: 'shop' }), makePod('m1'));
+  const asked = await ask([makeNode('m1'), makeNode('m2')], pods, paths);
+  const { isTrouble, text } = asked;
   expect(text).toBe(`10.0.0.50:6443
 
   NODE  HOLDS IT  MODE           IN SYNC  READY  NOTES
@@ -87,10 +96,19 @@ test('all masters are on one screen, asked by their pods, or by their Nodes wher
   m2    no        service-chain  yes        3/3
 `);
   expect(isTrouble).toBe(false);
+  expect(asked.other).toContain('m1    does not balance 10.0.0.99:6443; it balances 10.0.0.50:6443');
 });
 
 test('what masters disagree about comes first; one that is off, or cannot be asked, is a row that says why', async () => {
-  const nodes = [makeNode('m1'), makeNode('m2'), makeNode('m3', 'Unknown'), makeNode('m4'), makeNode('m5')];
+  const nodes = [
+    makeNode('m1'),
+    makeNode('m2'),
+    makeNode('m3', 'Unknown'),
+    makeNode('m4'),
+    makeNode('m5'),
+    makeNode('m7'),
+  ];
+  const [, other] = await printPage(false);
   const dial = 'error trying to reach service: dial tcp 10.77.0.13:10268: connect: ';
   const paths: Answers = {
     [toPodPath('m1')]: await printPage(true),
@@ -98,6 +116,7 @@ test('what masters disagree about comes first; one that is off, or cannot be ask
     [toPodPath('m3')]: [503, `${dial}no route to host`],
     [toPodPath('m4')]: [403, 'pods "vipnat-m4:10268" is forbidden'],
     [toNodePath('m5')]: [503, `${dial}connection refused`],
+    [toNodePath('m7')]: [200, other.replaceAll('10.0.0.50:6443', '\\u001b]52;c;AAAA\\u0007')],
   };
   const pods = [
     ...['m1', 'm2', 'm3', 'm4'].map((one) => makePod(one)),
@@ -112,13 +131,22 @@ test('what masters disagree about comes first; one that is off, or cannot be ask
   m1    yes       service-chain  yes        3/3
   m2    yes       service-chain  yes        2/3  10.77.0.13:6443 dead
   m3    ?         ?              ?            ?  not known: the node is not ready. ${dial}no route to host
-  m4    ?         ?              ?            ?  not known: a role has to allow get of pods/proxy in the namespace lb
+  m4    ?         ?              ?            ?  not known: a role has to allow get of pods/proxy in the namespace kube-system
   m5    ?         ?              ?            ?  not known: ${dial}connection refused. Without this option, an agent listens on loopback only. Give it --listen 0.0.0.0:10268
   m6    ?         ?              ?            ?  not known: its agent has --listen 127.0.0.1:1. Give it --listen 0.0.0.0:10268
+  m7    ?         ?              ?            ?  not known: what answers there is no agent
 `);
   expect(isTrouble).toBe(true);
   expect(JSON.parse(json)).toMatchObject({
     vips: [{ vip: '10.0.0.50:6443', problems: { length: 2 } }],
-    nodes: [{ report: { inSync: true } }, {}, { node: 'm3', pod: 'lb/vipnat-m3', report: null }, {}, {}, {}],
+    nodes: [
+      { report: { inSync: true } },
+      {},
+      { node: 'm3', pod: 'kube-system/vipnat-m3', report: null },
+      {},
+      {},
+      {},
+      {},
+    ],
   });
 });

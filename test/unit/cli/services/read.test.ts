@@ -1,8 +1,8 @@
 import { makeFolder } from '../../../support/network/own-folder.ts';
 import { join } from 'node:path';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
-import { createServicesApi, findSystemNamespace } from '../../../../cli/services/read.ts';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { ApiRoute, findPersonalAccess, type PersonalSources } from '../../../../lib/kubernetes/route.ts';
+import { createServicesApi, findClusterRoute, findSystemNamespace } from '../../../../cli/services/read.ts';
 import { test, expect } from '@jest/globals';
 import { useCertificates, routeTo } from '../../../support/api/api-world.ts';
 import { KubeApi } from '../../../support/kube-api/kube-api.ts';
@@ -12,6 +12,7 @@ import { electionLease } from '../../../../lib/api/vipnat.ts';
 import { makeLoadBalancer } from '../../../support/kube-api/service-objects.ts';
 import { runHere } from '../../../support/documents/call.ts';
 import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { pipeline } from 'node:stream';
@@ -71,19 +72,34 @@ test('credentials are found as kubectl finds them: by the flag, in the merged fi
   expect(await ask(`${first}:/nonexistent`, { kubeconfig: second })).toBe('Bearer second');
   expect(await ask(`${twice}:${first}`)).toBe('Bearer twice');
   expect(await ask('', { home })).toBe('Bearer second');
+  write('token', 'of a file\n');
+  const withFile = writeConfig('third', { token: 'old', tokenFile: 'token' });
+  expect(await ask(withFile)).toBe('Bearer of a file');
+  const broken = write('broken', '{clusters: [{name: x}], users: [null], contexts: [{name: y}]}');
+  expect(await ask(`${write('empty', '')}:${broken}:${second}`)).toBe('Bearer second');
+  const route = findClusterRoute({ kubeconfig: first }, null, new FakeClock());
+  expect([(await route.choose()).server, route.count]).toEqual([{ host: 'first.example', port: 6443 }, 1]);
 });
 
+const link = (name: string) => {
+  symlinkSync(name, join(folder, name));
+  return join(folder, name);
+};
 const withUser = (user: object) => ({ kubeconfig: writeConfig('a', user) });
 const withPlugin = (lines: string) => withUser(exec(writePlugin('p', lines)));
 const faults: Readonly<Record<string, () => Partial<PersonalSources>>> = {
   nothing: () => ({}),
   'no file': () => ({ environment: { KUBECONFIG: '/a:/b:/' } }),
+  'a circle of links': () => ({ environment: { KUBECONFIG: link('circle') } }),
+  'a token of two lines': () => withUser({ token: 'a\nb' }),
+  'no program': () => withUser(exec('')),
   'no context': () => ({ ...withUser({}), context: 'prod' }),
   'an auth-provider': () => withUser({ 'auth-provider': { name: 'oidc' } }),
   'a SOCKS proxy': () => ({ kubeconfig: writeConfig('a', {}, { 'proxy-url': 'socks5://p' }) }),
   'one damaged file': () => ({
     environment: { KUBECONFIG: `${writeConfig('a', {})}:${write('bad', 'a: b: c')}` },
   }),
+  'groups of nobody': () => withUser({ 'as-groups': ['ops'] }),
   'no plugin': () => withUser(exec('no-such-plugin', { installHint: 'Get it from IT.' })),
   'a failing plugin': () => withPlugin('exit 3'),
   'a plugin and its child that hang': () => ({ pluginMs: 100, ...withPlugin('sleep 1000') }),
@@ -95,17 +111,24 @@ test.each(
   readTable(`
     nothing           | --kubeconfig is not given, KUBECONFIG is empty, and there is no file /nonexistent/.kube/config
     no file           | KUBECONFIG is /a:/b:/, and none of its files exists
+    a circle of links | circle cannot be read (ELOOP)
+    a token of two lines | a.conf cannot be used: Invalid character in header content ["Authorization"]
+    no program        | exec of its user a is not as kubectl defines it
     no context        | a.conf cannot be used: they have no context prod. Name one with --context. Contexts: a
     an auth-provider  | its user has the auth-provider oidc. Use a plugin
     a SOCKS proxy     | its cluster is behind a SOCKS proxy
     one damaged file  | bad cannot be used: it is not a kubeconfig in YAML
+    groups of nobody  | its user a has as-…, and not as
     no plugin         | the program no-such-plugin of its user a is not installed. Get it from IT.
     a failing plugin  | p of its user a failed (exit status 3). It said why
     a plugin and its child that hang | p of its user a did not end within 0.1 s
     a plugin without a token | p of its user a printed no ExecCredential of ${apiVersion} with
     a plugin that needs a terminal | the program p of its user a needs a terminal`),
 )('%s is one error, which names the cause', async (fault, message) => {
-  const asked = Promise.resolve().then(() => find(faults[fault]?.())());
+  const asked = Promise.resolve().then(() => {
+    const route = new ApiRoute(find(faults[fault]?.()), [], null);
+    return findSystemNamespace(route, new FakeClock(), null);
+  });
   await expect(asked).rejects.toMatchObject({ code: 'API_CREDENTIALS_INVALID' });
   await expect(asked).rejects.toThrow(message);
 });
@@ -177,6 +200,34 @@ test('a command asks the API of a context of two files, logs in once, and goes t
     proxy.close();
     await server.stop();
   }
+});
+
+test('a question goes below the path of the server, as whom the kubeconfig says, and 401 logs in again', async () => {
+  rmSync(runs, { force: true });
+  const pair = certificates().serving('m1');
+  const [cert, key] = [readFileSync(pair.certificate), readFileSync(pair.key)];
+  const asked: object[] = [];
+  const server = createSecureServer({ cert, key }, ({ url, headersDistinct }, response) => {
+    asked.push({ url, ...headersDistinct });
+    response.writeHead(401).end();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const place = `https://127.0.0.1:${(server.address() as AddressInfo).port}/k8s/clusters/c-1/`;
+  const cluster = { server: place, 'certificate-authority': certificates().authority };
+  const extra = { 'as-uid': '7', 'as-groups': ['dev', 'ops'], 'as-user-extra': { 'a/b': ['1'] } };
+  const login = exec(writePlugin('good', print({ token: 'a' })));
+  const kubeconfig = writeConfig('rancher', { as: 'jane', ...extra, ...login }, cluster);
+  const route = findClusterRoute({ kubeconfig }, null, new FakeClock());
+  const find = () => findSystemNamespace(route, new FakeClock(), null);
+  await find()
+    .then(find)
+    .finally(() => server.close());
+  const groups = { 'impersonate-group': ['dev', 'ops'], 'impersonate-extra-a%2fb': ['1'] };
+  const jane = { 'impersonate-user': ['jane'], 'impersonate-uid': ['7'], ...groups };
+  const url = expect.stringMatching(/^\/k8s\/clusters\/c-1\/apis\/coord/);
+  const question = { url, authorization: ['Bearer a'], ...jane };
+  expect(asked).toMatchObject([question, question]);
+  expect(listRuns()).toHaveLength(2);
 });
 
 test.each([
