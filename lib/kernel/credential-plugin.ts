@@ -7,7 +7,7 @@ import { readJson } from '../text.ts';
 import * as z from 'zod/mini';
 
 /**
- * Answers a user with the credentials of the program that the user names, and what starts it anew for the next who asks. `origin` says,
+ * Answers a user with the credentials of the program that the user names, and what starts it again for the next who asks. `origin` says,
  * for people, where the user is from.
  */
 export type LogIn = (

@@ -16,7 +16,10 @@ test.each([1, 2] as const)('the suite is green with units: %j', async (count) =>
   await world.serveSites();
   const results = await runSuite(toTarget(world));
   expect(results.filter(({ outcome }) => outcome === 'failed')).toEqual([]);
-  const own = { 1: 'whole-commit failover failover-remove', 2: 'foreign-objects drain least-connections whole-commit restart' };
+  const own = {
+    1: 'whole-commit failover failover-remove',
+    2: 'foreign-objects drain least-connections whole-commit restart',
+  };
   expect(nameChecks(results, 'not run').join(' ')).toBe(
     `udp ${own[count]} lost-answer refusal pending-changes`,
   );
