@@ -236,7 +236,7 @@ export const sampled = {
     'apiserver',
   ),
   vipnat_vip_connections: gauge(
-    'Open connections to a VIP that this node sends to an apiserver; absent where they cannot be counted in time',
+    'Open connections to a VIP that this node sends to an apiserver; absent where not counted in time',
     'vip',
     'apiserver',
   ),
