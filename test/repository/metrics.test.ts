@@ -1,4 +1,4 @@
-import { metrics, createMetrics } from '../../lib/telemetry/metrics.ts';
+import { metrics, sampled, counted, createMetrics } from '../../lib/telemetry/metrics.ts';
 import { controllerMetrics, drainStart } from '../../controller/report/metrics.ts';
 import { balancerMetrics, programmingDuration } from '../../balancer/samples.ts';
 import { describe, test, expect } from '@jest/globals';
@@ -20,6 +20,14 @@ const documented = {
 };
 
 const names = Object.keys(documented);
+
+test('every metric gets its values somewhere in the agent', () => {
+  const files = globSync(['agent/**/*.ts', 'lib/telemetry/metrics.ts']);
+  const text = files.map((file) => readFileSync(file, 'utf8')).join('\n');
+  const uses = [...text.matchAll(/\b(?:sample|count)\(\s*'(\w+)'/g)].map(([, name]) => name);
+  const timed = text.includes('meter.time(') ? ['vipnat_sync_duration_seconds'] : [];
+  expect([...new Set([...uses, ...timed])].sort()).toEqual(Object.keys({ ...sampled, ...counted }).sort());
+});
 
 interface Panel {
   readonly id: number;
