@@ -375,7 +375,7 @@ export const brokenDrivers: readonly BrokenDriver[] = [
     () => (there) => there.map((balancer) => ({ ...balancer, method: 'hash' })),
   ),
   serving(
-    'least-connections | is in turn with lc | with 5 open connections to',
+    'least-connections | is in turn with lc | which alone has open connections',
     () => (there) => there.map((one) => (one.method === 'lc' ? { ...one, method: 'rr' } : one)),
   ),
   serving('change-listeners | goes on at ports that went | 30080 instead of no member', keepAll),
