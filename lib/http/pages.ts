@@ -39,12 +39,13 @@ const probePaths = ['/metrics', '/healthz', '/readyz'];
 
 /**
  * Whether another site may have led a browser here: by a name of its own, which it lets point to this host (DNS rebinding). No site has an
- * address, a name without a dot, or this host's own.
+ * address, a name without a dot, or this host's own. Programs may use any name: an API server's proxy passes on the one by which it was asked
+ * itself. They name no language, and a browser's script cannot take that header away.
  */
-function isMisled({ headers: { host = '' } }: IncomingMessage, path: string): boolean {
-  const name = host.replace(/:\d*$/, '').toLowerCase();
-  const isOwn = !name.includes('.') || isIP(name) !== 0 || name === hostname().toLowerCase();
-  return !isOwn && !probePaths.includes(path);
+function isMisled({ headers }: IncomingMessage, path: string): boolean {
+  if (headers['accept-language'] === undefined || probePaths.includes(path)) return false;
+  const name = (headers.host ?? '').replace(/:\d*$/, '').toLowerCase();
+  return name.includes('.') && isIP(name) === 0 && name !== hostname().toLowerCase();
 }
 
 /**

@@ -67,7 +67,10 @@ test('viewers get all, then news within half a second; too many keep nobody out;
   expect(source.made).toBe(3);
   const hostToStatus = { 'rebound.example:1': 421, '127.0.0.1:1': 200, '[::1]:1': 200, localhost: 200 };
   for (const [host, status] of Object.entries(hostToStatus))
-    expect([host, (await ask(server.port, '/', { host })).statusCode]).toEqual([host, status]);
+    for (const browser of [{ 'accept-language': 'en' }, {}]) {
+      const { statusCode } = await ask(server.port, '/', { host, ...browser });
+      expect([host, statusCode]).toEqual([host, 'accept-language' in browser ? status : 200]);
+    }
   const policy = expect.stringMatching(/^default-src 'none'; style-src 'sha256-/);
   expect((await ask(server.port, '/')).headers).toMatchObject({ 'content-security-policy': policy });
   const end = once(viewer, 'end');
